@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The alliance file: the whole of a federated training, as people write it. A method makes a course of it."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedqa.errors import ConfigError
+from fedqa.federation.course import Course, Evaluation, SiloPlan
+from fedqa.files import write_text
+from fedqa.methods import stages_of
+from fedqa.methods.method import Plan
+from fedqa.skills import make_skill
+from fedqa.tables import from_table, to_table
+from fedqa.training import Local
+
+SAMPLE = "sample"  # the name of the sample alliance wherever a file is expected
+
+
+@dataclass(frozen=True)
+class SiloData:
+    """Where a silo's data are. Never part of a course."""
+
+    format: str = ""
+    path: str = ""
+    sample: str = ""  # an organisation of the sample alliance, instead of format and path
+    limit: int | None = None  # questions, drawn by the seed
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the format
+
+    def __post_init__(self) -> None:
+        if bool(self.sample) == bool(self.format or self.path):
+            raise ConfigError('data needs either { format = "…", path = "…" } or { sample = "hospital" }')
+        if bool(self.format) != bool(self.path):
+            raise ConfigError(f"data needs both format and path, got format = {self.format!r}, path = {self.path!r}")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit must be at least 1 question, got {self.limit}")
+
+
+@dataclass(frozen=True)
+class SiloEntry:
+    """A [[silo]] of the alliance file."""
+
+    name: str
+    data: Mapping[str, Any]
+    skill: str = "match"
+    limit: int | None = None
+    local: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+
+    def silo_data(self) -> SiloData:
+        known = {f.name for f in fields(SiloData)} - {"options", "limit"}
+        plain = {key: value for key, value in self.data.items() if key in known}
+        options = {key: value for key, value in self.data.items() if key not in known}
+        if plain.get("sample") and options:
+            raise ConfigError(f"data of silo {self.name!r}: {sorted(options)[0]!r} goes with a format, not with a sample")
+        return from_table(SiloData, {**plain, "options": options, "limit": self.limit}, f"data of silo {self.name!r}")
+
+
+@dataclass(frozen=True)
+class Alliance:
+    name: str
+    method: str
+    silo: tuple[SiloEntry, ...]
+    seed: int = 13
+    model: str = "embedded"
+    rounds: int = 3
+    method_options: Mapping[str, Any] = field(default_factory=dict)
+    local: Local = field(default_factory=Local)
+    skills: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # [skills.match] and so on
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A course, and where its silos' data are: what `fedqa train` works on."""
+
+    course: Course
+    data: Mapping[str, SiloData]
+    folder: Path  # relative paths start here
+
+
+def load_project(path: Path, changes: Sequence[str] = ()) -> Project:
+    """Read an alliance file or a course file, with `key=value` changes; errors name the file and the key."""
+    table = _with_changes(read_toml(path), changes)
+    if "course" in table:
+        return _course_project(table, path)
+    alliance = from_table(Alliance, table, str(path))
+    data = {entry.name: entry.silo_data() for entry in alliance.silo}
+    return Project(course_of(alliance), data, path.parent)
+
+
+def course_of(alliance: Alliance) -> Course:
+    stages = stages_of(alliance.method, Plan(_rounds(alliance.rounds), alliance.local), alliance.method_options)
+    used = {entry.skill for entry in alliance.silo}
+    for skill in alliance.skills:
+        if skill not in used:
+            raise ConfigError(f"[skills.{skill}] is for a skill that no silo has (silos have: {', '.join(sorted(used))})")
+    plans = tuple(
+        SiloPlan(entry.name, entry.skill, alliance.skills.get(entry.skill, {}), entry.local, entry.group)
+        for entry in alliance.silo
+    )
+    for plan in plans:
+        make_skill(plan.skill, plan.skill_options, f"[skills.{plan.skill}]")
+    return Course(
+        name=alliance.name,
+        method=alliance.method,
+        seed=alliance.seed,
+        model=alliance.model,
+        silos=plans,
+        stages=stages,
+        evaluation=alliance.evaluation,
+    )
+
+
+def sample_alliance(method: str, **settings: Any) -> Alliance:
+    """The sample alliance with a method, as a file would say it."""
+    from fedqa.data.sample import SAMPLE_SILOS
+
+    silos = [{"name": name, "data": {"sample": name}} for name in SAMPLE_SILOS]
+    return from_table(Alliance, {"name": SAMPLE, "method": method, "silo": silos, **settings}, "the sample alliance")
+
+
+def project_of(alliance: Alliance) -> Project:
+    return Project(course_of(alliance), {entry.name: entry.silo_data() for entry in alliance.silo}, Path())
+
+
+def save_project(project: Project, path: Path) -> None:
+    """Write a course file; its data paths are relative to where it stands, so it can be given to `fedqa train`."""
+    data = {name: _moved(entry, project.folder, path.parent) for name, entry in project.data.items()}
+    table = {"course": to_table(project.course), "data": {name: to_table(entry) for name, entry in data.items()}}
+    write_text(path, tomli_w.dumps(table))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}; `fedqa demo` needs none, and examples/ has some to start from") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder; give the alliance file in it") from None
+    except UnicodeDecodeError as problem:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"{path} is not valid TOML: {problem}") from None
+
+
+def _course_project(table: Mapping[str, Any], path: Path) -> Project:
+    extra = sorted(set(table) - {"course", "data"})
+    if extra:
+        raise ConfigError(f"{path}: a course file has [course] and [data], not {extra[0]!r}")
+    course = from_table(Course, table["course"], f"[course] of {path}")
+    data = {n: from_table(SiloData, entry, f"[data.{n}] of {path}") for n, entry in table.get("data", {}).items()}
+    missing = [silo.name for silo in course.silos if silo.name not in data]
+    if missing:
+        raise ConfigError(f"{path}: silo {missing[0]!r} has no data; add [data.{missing[0]}] with format and path")
+    return Project(course, data, path.parent)
+
+
+def _with_changes(table: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set takes key=value, such as --set rounds=5 or --set local.batch=8, got {change!r}")
+        *parents, last = key.strip().split(".")
+        place = table
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {key}: {parent!r} is not a table")
+        place[last] = _value(text.strip())
+    return table
+
+
+def _value(text: str) -> Any:
+    """A TOML value; a bare word is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _rounds(rounds: int) -> int:
+    if rounds < 1:
+        raise ConfigError(f"rounds must be at least 1, got {rounds} (use method = \"zero_shot\" to train nothing)")
+    return rounds
+
+
+def _moved(entry: SiloData, old: Path, new: Path) -> SiloData:
+    if not entry.path or Path(entry.path).is_absolute():
+        return entry
+    target = (old / entry.path).resolve()
+    relative = Path(_relative(target, new.resolve()))
+    return SiloData(entry.format, relative.as_posix(), entry.sample, entry.limit, entry.options)
+
+
+def _relative(target: Path, start: Path) -> str:
+    import os
+
+    return os.path.relpath(target, start)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channels: everything exchanged besides updates. Typed, bounded, allowed only if the course names them, and logged.
+
+A channel has two halves. `answer` runs in a silo: one step's request in, tensors out. `relay` runs at the
+coordinator and may ask the silos as many steps as it needs (collect, redistribute, collect again), so silo-to-silo
+traffic is two steps through the coordinator.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from fedqa.data.records import Collection
+from fedqa.errors import BoundaryError
+from fedqa.federation.messages import Exchange
+from fedqa.tables import from_table, plain
+
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What one tensor of a channel may be."""
+
+    dtype: torch.dtype
+    max_shape: tuple[int, ...]
+
+    def check(self, name: str, tensor: Tensor) -> None:
+        if tensor.dtype != self.dtype:
+            raise BoundaryError("wrong_dtype", f"{name} is {tensor.dtype}, {self.dtype} is accepted")
+        fits = len(tensor.shape) == len(self.max_shape)
+        if not fits or any(got > most for got, most in zip(tensor.shape, self.max_shape, strict=True)):
+            raise BoundaryError("wrong_length", f"{name} is {tuple(tensor.shape)}, at most {self.max_shape}")
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise BoundaryError("not_finite", name)
+
+
+class SiloSide(Protocol):
+    """What a silo lets a channel's half see of it."""
+
+    name: str
+    collection: Collection
+
+
+class CoordinatorSide(Protocol):
+    """What the coordinator lets a channel's half do."""
+
+    @property
+    def silos(self) -> Sequence[str]: ...
+
+    def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
+        """One step: tensors by silo out, checked answers by silo back; silos that failed are missing."""
+
+    def pool(self, collections: Sequence[Collection]) -> None:
+        """Train from now on at the coordinator, on these examples."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    name: str
+    summary: str
+    when: Literal["before_stage", "before_round"]
+    up: Mapping[str, Bound]  # all that a silo may send, by tensor name
+    answer: Callable[[SiloSide, Exchange], Tensors]
+    relay: Callable[[CoordinatorSide], None]
+
+    def check(self, tensors: Tensors) -> None:
+        """Raise BoundaryError unless the tensors are within the channel's bounds."""
+        extra = sorted(set(tensors) - set(self.up))
+        if extra:
+            raise BoundaryError("extra_tensor", f"channel {self.name} does not carry {extra[0]!r}")
+        for name, tensor in tensors.items():
+            self.up[name].check(name, tensor)
+
+
+def _send_examples(silo: SiloSide, request: Exchange) -> Tensors:
+    text = json.dumps(plain(silo.collection), ensure_ascii=False).encode()
+    return {"examples": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+
+
+def _pool_examples(coordinator: CoordinatorSide) -> None:
+    answers = coordinator.ask("collect", {name: {} for name in coordinator.silos})
+    tables = [json.loads(bytes(answers[name]["examples"].numpy())) for name in coordinator.silos if name in answers]
+    coordinator.pool([from_table(Collection, table, "pooled examples") for table in tables])
+
+
+EXAMPLES = Channel(
+    name="examples",
+    summary="all documents and examples, in clear, to the coordinator (central training)",
+    when="before_stage",
+    up={"examples": Bound(torch.uint8, (1 << 30,))},
+    answer=_send_examples,
+    relay=_pool_examples,
+)
+
+CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (EXAMPLES,)}

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The full plan of a training, as frozen records that are a TOML file and back.
+
+A silo approves a course by its fingerprint, so everything that decides what is computed or sent stands in it, and
+nothing that is a silo's own business (paths, sizes) does.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from fedqa.errors import ConfigError, unknown
+from fedqa.federation.channels import CHANNELS
+from fedqa.federation.combiners import COMBINERS
+from fedqa.federation.server_optimisers import SERVER_OPTIMISERS
+from fedqa.federation.sharing import Rule, check_rule
+from fedqa.federation.weighers import WEIGHERS
+from fedqa.tables import from_table, to_table
+from fedqa.training import Local, Term
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+POOL = "pool"  # the coordinator's own workplace in central training; no silo may have this name
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A component by name, with its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """Who counts how much (weigher), how updates become one (combiner), what is done with it (server optimiser)."""
+
+    weigher: Choice = field(default_factory=lambda: Choice("size"))
+    combiner: Choice = field(default_factory=lambda: Choice("mean"))
+    optimiser: Choice = field(default_factory=lambda: Choice("none"))
+
+    def __post_init__(self) -> None:
+        parts: tuple[tuple[str, Choice, Mapping[str, Any]], ...] = (
+            ("weigher", self.weigher, WEIGHERS),
+            ("combiner", self.combiner, COMBINERS),
+            ("server optimiser", self.optimiser, SERVER_OPTIMISERS),
+        )
+        for kind, choice, known in parts:
+            if choice.name not in known:
+                raise ConfigError(unknown(kind, choice.name, known, "mixing"))
+            from_table(known[choice.name], choice.options, f"options of {kind} {choice.name!r}")
+
+
+@dataclass(frozen=True)
+class Participation:
+    """Who is asked in a round and how many must answer for it to count."""
+
+    sample: int | None = None  # silos drawn each round; None = all
+    quorum: int = 1  # accepted updates needed; below it the round changes nothing
+    timeout_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for name in ("sample", "quorum"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"participation: {name} must be at least 1, got {value}")
+        if not self.timeout_s > 0:
+            raise ConfigError(f"participation: timeout_s must be above 0, got {self.timeout_s}")
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A second model that never leaves the silo, drawn towards the received one (Ditto)."""
+
+    proximal_weight: float = 0.1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A run of rounds with fixed rules."""
+
+    rounds: int
+    sharing: Rule
+    name: str = "train"
+    objective: tuple[Term, ...] = (Term("task"),)
+    mixing: Mixing = field(default_factory=Mixing)
+    participation: Participation = field(default_factory=Participation)
+    local: Local = field(default_factory=Local)
+    channels: tuple[str, ...] = ()
+    replica: Replica | None = None
+
+    def __post_init__(self) -> None:
+        where = f"stage {self.name!r}"
+        if self.rounds < 1:
+            raise ConfigError(f"{where} needs at least 1 round, got {self.rounds}")
+        check_rule(self.sharing, where)
+        for channel in self.channels:
+            if channel not in CHANNELS:
+                raise ConfigError(unknown("channel", channel, CHANNELS, where))
+
+
+@dataclass(frozen=True)
+class SiloPlan:
+    """A silo's part in a course: what it learns, and where it works otherwise than the stage says."""
+
+    name: str
+    skill: str = "match"
+    skill_options: Mapping[str, Any] = field(default_factory=dict)
+    local: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""  # for the weigher `groups`; the skill where left out
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or self.name == POOL:
+            raise ConfigError(
+                f"silo name {self.name!r} cannot be used: 1 to 64 letters, digits, '_', '-', '.', and not {POOL!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """When silos are scored on dev. Test is scored once, at the end; nothing can be selected on it."""
+
+    every: int = 1  # rounds between scorings on dev; 0 = never, neither dev nor test
+
+    def __post_init__(self) -> None:
+        if self.every < 0:
+            raise ConfigError(f"evaluation: every must be 0 or more, got {self.every}")
+
+
+@dataclass(frozen=True)
+class Course:
+    """Stages and an evaluation plan for named silos and one model."""
+
+    name: str
+    method: str
+    seed: int
+    model: str
+    silos: tuple[SiloPlan, ...]
+    stages: tuple[Stage, ...]
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+    def __post_init__(self) -> None:
+        names = [silo.name for silo in self.silos]
+        if not names:
+            raise ConfigError("a course needs at least one silo ([[silo]] in the alliance file)")
+        double = sorted({name for name in names if names.count(name) > 1})
+        if double:
+            raise ConfigError(f"silo names must differ, {', '.join(double)} stands more than once")
+        for stage in self.stages:
+            self._check_participation(stage)
+            for silo in self.silos:
+                self.local_of(silo.name, stage)
+
+    def _check_participation(self, stage: Stage) -> None:
+        asked = stage.participation.sample or len(self.silos)
+        if asked > len(self.silos):
+            raise ConfigError(f"stage {stage.name!r} samples {asked} silos, but there are only {len(self.silos)}")
+        if stage.participation.quorum > asked:
+            quorum = stage.participation.quorum
+            raise ConfigError(f"stage {stage.name!r}: a quorum of {quorum} cannot be reached, only {asked} are asked")
+
+    @property
+    def rounds(self) -> int:
+        return sum(stage.rounds for stage in self.stages)
+
+    def silo(self, name: str) -> SiloPlan:
+        return next(silo for silo in self.silos if silo.name == name)
+
+    def stage_of(self, round_number: int) -> int:
+        """Index of the stage a round belongs to; rounds count from 1 over the whole course."""
+        last = 0
+        for index, stage in enumerate(self.stages):
+            last += stage.rounds
+            if 1 <= round_number <= last:
+                return index
+        raise ConfigError(f"round {round_number} is not in this course of {self.rounds} rounds")
+
+    def first_round(self, stage: int) -> int:
+        return 1 + sum(earlier.rounds for earlier in self.stages[: max(0, stage)])
+
+    def local_of(self, silo: str, stage: Stage) -> Local:
+        """The stage's local work with the silo's own changes."""
+        changes = {} if silo == POOL else self.silo(silo).local
+        merged = {**to_table(stage.local), **changes}
+        return from_table(Local, merged, f"local settings of silo {silo!r}")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        text = json.dumps(to_table(self), sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def without(self, silo: str) -> "Course":
+        return replace(self, silos=tuple(plan for plan in self.silos if plan.name != silo))
+
+
+def course_from_table(table: Mapping[str, object], where: str) -> Course:
+    return from_table(Course, table, where)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run folder: what the coordinator writes down, so that a run killed at any moment goes on with the same bits.
+
+    course.toml          the plan              environment.json   versions and machine
+    rounds.jsonl         a line a round        result.json        the scores, at the end
+    checkpoints/         the coordinator's state after a round (safetensors)
+    silos/NAME/          a silo's own folder, when all silos are in this process
+
+A line in rounds.jsonl commits a round. It is written after the round's checkpoint; what has no line did not happen.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from fedqa import __version__
+from fedqa.errors import RunError
+from fedqa.files import read_tensors, write_json, write_tensors
+
+PACKAGES = ("torch", "transformers", "safetensors", "numpy", "bm25s")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What is written down of an accepted update."""
+
+    norm: float
+    total: float
+    n_examples: int
+    n_seen: int
+    n_steps: int
+    loss_first: float
+    loss_last: float
+    loss_max: float
+    loss_min: float
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One line of rounds.jsonl."""
+
+    round: int
+    stage: str
+    asked: tuple[str, ...]
+    accepted: Mapping[str, Accepted]
+    refused: tuple[tuple[str, str], ...]  # silo and code
+    void: bool  # the quorum was missed and nothing was changed
+    weights: Mapping[str, Mapping[str, float]]  # recipient -> sender -> weight
+    metrics: Mapping[str, Mapping[str, tuple[int, float, float]]]  # silo -> "point/split/metric" -> n, mean, variance
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+
+
+class RunFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def rounds_path(self) -> Path:
+        return self.path / "rounds.jsonl"
+
+    def silo(self, name: str) -> Path:
+        return self.path / "silos" / name
+
+    def write_environment(self) -> None:
+        write_json(self.path / "environment.json", environment())
+
+    def commit(self, record: RoundRecord, state: Mapping[str, Tensor]) -> None:
+        """Write a round down: first its checkpoint, then the line that makes it count."""
+        write_tensors(self._checkpoint(record.round), state)
+        line = json.dumps(asdict(record), allow_nan=False) + "\n"
+        with self.rounds_path.open("a", encoding="utf-8") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self._checkpoint(record.round - 2).unlink(missing_ok=True)
+
+    def records(self) -> list[RoundRecord]:
+        """All committed rounds. A half-written last line is removed: its round did not happen."""
+        if not self.rounds_path.exists():
+            return []
+        text = self.rounds_path.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1]
+        if whole != text:
+            with self.rounds_path.open("r+b") as file:
+                file.truncate(len(whole))
+        return [self._record(number, line) for number, line in enumerate(whole.splitlines(), start=1)]
+
+    def _record(self, number: int, line: bytes) -> RoundRecord:
+        try:
+            table = json.loads(line)
+            accepted = {silo: Accepted(**values) for silo, values in table.pop("accepted").items()}
+            asked, refused = tuple(table.pop("asked")), tuple((s, c) for s, c in table.pop("refused"))
+            return RoundRecord(accepted=accepted, asked=asked, refused=refused, **table)
+        except (ValueError, TypeError, KeyError) as problem:
+            raise RunError(f"{self.rounds_path}, line {number} cannot be read ({problem}); start a new run") from None
+
+    def checkpoint(self, round_number: int) -> dict[str, Tensor]:
+        path = self._checkpoint(round_number)
+        if not path.exists():
+            raise RunError(f"{path} is missing, so round {round_number} cannot be continued from; start a new run")
+        return read_tensors(path)
+
+    def _checkpoint(self, round_number: int) -> Path:
+        return self.path / "checkpoints" / f"round-{round_number:06d}.safetensors"
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        write_json(self.path / "result.json", result)
+
+    def result(self) -> dict[str, Any]:
+        path = self.path / "result.json"
+        if not path.exists():
+            raise RunError(f"{path} is missing: the run has not ended; continue it with `fedqa train --resume`")
+        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return table
+
+
+def environment() -> dict[str, str]:
+    """Versions that decide the bits, and the kind of machine. No names, no paths."""
+    versions = {"fedqa": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions

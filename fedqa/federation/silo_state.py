@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a silo keeps on its own disk: private parameters, optimiser moments, its personal and best models."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from fedqa.federation.messages import Point
+from fedqa.files import read_tensors, write_json, write_tensors
+
+_ROUND = re.compile(r"\w+-(\d{6})\.safetensors")
+
+
+@dataclass(frozen=True)
+class Best:
+    """The model that did best on the silo's own dev split so far."""
+
+    score: float
+    point: Point
+    round: int
+
+
+class SiloState:
+    """Files by kind and round; the two newest of a kind stay, so a round that is asked for again starts the same."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, kind: str, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        write_tensors(self._folder / f"{kind}-{round_number:06d}.safetensors", tensors)
+        for old in self._rounds(kind)[:-2]:
+            (self._folder / f"{kind}-{old:06d}.safetensors").unlink(missing_ok=True)
+
+    def newest(self, kind: str, first: int, before: int) -> dict[str, Tensor]:
+        """The newest of a kind with `first <= round < before`; empty if there is none."""
+        rounds = [number for number in self._rounds(kind) if first <= number < before]
+        return read_tensors(self._folder / f"{kind}-{rounds[-1]:06d}.safetensors") if rounds else {}
+
+    def _rounds(self, kind: str) -> list[int]:
+        matches = (_ROUND.fullmatch(path.name) for path in self._folder.glob(f"{kind}-*.safetensors"))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def keep_best(self, best: Best, tensors: Mapping[str, Tensor]) -> None:
+        write_tensors(self._folder / f"best-{best.round:06d}-{best.point}.safetensors", tensors)
+        write_json(self._folder / "best.json", asdict(best))  # from here on the new one counts
+        for path in self._folder.glob("best-*.safetensors"):
+            if path.name != f"best-{best.round:06d}-{best.point}.safetensors":
+                path.unlink(missing_ok=True)
+
+    def best(self) -> Best | None:
+        path = self._folder / "best.json"
+        return Best(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+    def best_tensors(self) -> dict[str, Tensor]:
+        best = self.best()
+        return read_tensors(self._folder / f"best-{best.round:06d}-{best.point}.safetensors") if best else {}

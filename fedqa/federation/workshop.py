@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where local work is done: one model object per skill, laid out for one stage, used by every silo in turn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from fedqa.federation.course import Course
+from fedqa.federation.sharing import Rule, compile_layout
+from fedqa.models.flat import FlatModel
+from fedqa.models.tagged import TaggedModel
+from fedqa.skills.skill import Skill
+from fedqa.training import Adam
+
+NOTHING: Rule = (("*", "frozen"),)  # the rule of a course without stages: the model stays as it was loaded
+
+
+@dataclass
+class Bench:
+    """A model laid out for a stage, with its optimiser."""
+
+    model: FlatModel
+    stage: int
+
+    @cached_property
+    def optimiser(self) -> Adam:
+        return Adam(self.model.trained_parameters())
+
+
+class Workshop:
+    def __init__(self, course: Course, build: Callable[[Skill], TaggedModel]) -> None:
+        self._course, self._build = course, build
+        self._benches: dict[int, Bench] = {}
+
+    def bench(self, skill: Skill, stage: int) -> Bench:
+        """The bench of a skill, laid out for a stage (-1 = before the first). Whoever comes next finds it changed."""
+        bench = self._benches.get(id(skill))
+        if bench is not None and bench.stage == stage:
+            return bench
+        rule = self._course.stages[stage].sharing if stage >= 0 else NOTHING
+        if bench is None:
+            tagged = self._build(skill)
+            model = FlatModel(tagged, compile_layout(tagged, rule))
+        else:
+            model = bench.model
+            model.bind(compile_layout(model.model, rule))
+        self._benches[id(skill)] = Bench(model, stage)
+        return self._benches[id(skill)]

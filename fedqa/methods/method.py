@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a method is, and the options most methods share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fedqa.federation.course import Choice, Participation, Stage
+from fedqa.federation.sharing import Mode, Rule
+from fedqa.training import Local
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the alliance file says about the length and manner of training."""
+
+    rounds: int
+    local: Local
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    summary: str
+    options: type[Any]  # a frozen dataclass
+    stages: Callable[[Plan, Any], tuple[Stage, ...]]
+
+
+@dataclass(frozen=True)
+class Common:
+    """Options of every method that trains."""
+
+    train_embeddings: bool = False  # a trained word table tells the coordinator a silo's whole vocabulary
+
+    def rule(self, *lines: tuple[str, Mode]) -> Rule:
+        """A method's own lines, then everything shared; input embeddings stay frozen unless asked for."""
+        frozen: Rule = () if self.train_embeddings else (("embeddings", "frozen"),)
+        return (*frozen, *lines, ("*", "shared"))
+
+
+@dataclass(frozen=True)
+class Federated(Common):
+    """Options of every method that mixes updates."""
+
+    weights: Literal["size", "uniform"] = "size"
+    combiner: Literal["mean", "median", "trimmed_mean", "krum"] = "mean"
+    sample: int | None = None  # silos drawn each round
+    quorum: int = 1
+    timeout_s: float = 3600.0
+
+    def participation(self) -> Participation:
+        return Participation(self.sample, self.quorum, self.timeout_s)
+
+    def choices(self) -> tuple[Choice, Choice]:
+        return Choice(self.weights), Choice(self.combiner)

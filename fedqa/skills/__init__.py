@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a silo learns. One file per skill; a new one is registered in `SKILLS`, here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedqa.errors import ConfigError, unknown
+from fedqa.skills.match import Match, MatchOptions
+from fedqa.skills.skill import Skill
+from fedqa.tables import from_table
+
+
+@dataclass(frozen=True, slots=True)
+class SkillEntry:
+    """A skill by name: a line about it, its options, and how it is made of them."""
+
+    name: str
+    summary: str
+    options: type[Any]
+    make: Callable[[Any], Skill]
+
+
+SKILLS: dict[str, SkillEntry] = {
+    entry.name: entry
+    for entry in (SkillEntry("match", "rank passages by how well they answer a question", MatchOptions, Match),)
+}
+
+
+def make_skill(name: str, options: Mapping[str, object], where: str) -> Skill:
+    """The skill `name` with options from a table; `where` names that table in error messages."""
+    if name not in SKILLS:
+        raise ConfigError(unknown("skill", name, SKILLS, where))
+    entry = SKILLS[name]
+    return entry.make(from_table(entry.options, options, where))
