@@ -56,7 +56,9 @@ class SiloEntry:
         plain = {key: value for key, value in self.data.items() if key in known}
         options = {key: value for key, value in self.data.items() if key not in known}
         if plain.get("sample") and options:
-            raise ConfigError(f"data of silo {self.name!r}: {sorted(options)[0]!r} goes with a format, not with a sample")
+            raise ConfigError(
+                f"data of silo {self.name!r}: {sorted(options)[0]!r} goes with a format, not with a sample"
+            )
         return from_table(SiloData, {**plain, "options": options, "limit": self.limit}, f"data of silo {self.name!r}")
 
 
@@ -98,7 +100,9 @@ def course_of(alliance: Alliance) -> Course:
     used = {entry.skill for entry in alliance.silo}
     for skill in alliance.skills:
         if skill not in used:
-            raise ConfigError(f"[skills.{skill}] is for a skill that no silo has (silos have: {', '.join(sorted(used))})")
+            raise ConfigError(
+                f"[skills.{skill}] is for a skill that no silo has (silos have: {', '.join(sorted(used))})"
+            )
     plans = tuple(
         SiloPlan(entry.name, entry.skill, alliance.skills.get(entry.skill, {}), entry.local, entry.group)
         for entry in alliance.silo
@@ -139,7 +143,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"there is no file {path}; `fedqa demo` needs none, and examples/ has some to start from") from None
+        raise ConfigError(
+            f"there is no file {path}; `fedqa demo` needs none, and examples/ has some to start from"
+        ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path} is a folder; give the alliance file in it") from None
     except UnicodeDecodeError as problem:
@@ -185,7 +191,7 @@ def _value(text: str) -> Any:
 
 def _rounds(rounds: int) -> int:
     if rounds < 1:
-        raise ConfigError(f"rounds must be at least 1, got {rounds} (use method = \"zero_shot\" to train nothing)")
+        raise ConfigError(f'rounds must be at least 1, got {rounds} (use method = "zero_shot" to train nothing)')
     return rounds
 
 

@@ -70,7 +70,9 @@ class Setting:
         """The coordinator's own silo of central training."""
         skills = {id(skill): skill for skill in self.skills.values()}
         if len(skills) > 1:
-            raise ConfigError("central training needs silos of one skill: examples of different skills cannot be pooled")
+            raise ConfigError(
+                "central training needs silos of one skill: examples of different skills cannot be pooled"
+            )
         (skill,) = skills.values()
         pooled = pool(collections)
         seed = derive(self.course.seed, "features", POOL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers come from (seed, what for), never from global state, so any round of any silo can be repeated alone."""
+"""Random numbers come from (seed, what for), never from global state: any round of any silo can be repeated alone."""
 
 import hashlib
 

@@ -107,7 +107,7 @@ def _advice_on_amount(found: Findings) -> Iterator[tuple[str, str]]:
     if left_out:
         often = next(iter(found.quarantine))
         warning = _many(left_out, "One record was left out", "{} records were left out")
-        yield f"{warning}, most often because {often}.", "The quarantine names the place of each and what mends it."
+        yield f"{warning}, most often: {often}.", "The quarantine names the place of each and what mends it."
     if found.share_unanswerable > 0.5:
         remedy = "Check how answers are written, or add answerable questions: the model would learn to say nothing."
         yield f"{found.share_unanswerable:.0%} of the questions have no answer.", remedy

@@ -44,7 +44,7 @@ class Door:
         self._documents: dict[str, Document] = {}
         self._by_text: dict[str, Document] = {}
         self._examples: dict[str, Example] = {}
-        self.places: dict[str, str] = {}
+        self._places: dict[str, str] = {}
         self._quarantine: list[Quarantined] = []
         self.place = ""  # of the record being read
 
@@ -106,7 +106,7 @@ class Door:
             raise Refused(f"the {kind} has an empty id", "give it an id, or leave the id out to have one made")
         if _UNUSABLE.search(id):
             raise Refused(f"the id {shown(id)} holds characters that no file can", "give it another id")
-        place = self.places.setdefault(f"{kind} {id}", self.place)
+        place = self._places.setdefault(f"{kind} {id}", self.place)
         if id in (self._documents if kind == "document" else self._examples):
             raise Refused(f"the {kind} id {shown(id)} is already taken at {place}", "give each its own id")
 
@@ -158,12 +158,13 @@ def whole(document: Document) -> Span:
 
 def usable_text(text: str) -> str:
     """A document's text: not empty, not too long, control characters replaced one for one."""
+    text = _printable(text, "text")
     if not text.strip():
         raise Refused("the text is empty", "add the text or remove the record")
     if len(text) > MAX_DOCUMENT:
         reason = f"the text {shown(text)} has {len(text):,} characters; at most {MAX_DOCUMENT:,} are taken"
         raise Refused(reason, "split it into several documents, or look for a quotation mark that is never closed")
-    return _printable(text, "text")
+    return text
 
 
 def usable_question(text: str) -> str:
@@ -178,9 +179,10 @@ def usable_question(text: str) -> str:
 
 
 def usable_answer(text: str) -> str:
+    text = _printable(text, "answer")
     if not text.strip():
         raise Refused("an answer is empty", "write the answer, or leave it out if the documents do not answer")
-    return _printable(text, "answer")
+    return text
 
 
 def usable_title(text: str) -> str:

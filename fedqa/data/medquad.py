@@ -36,7 +36,7 @@ def read(path: Path, *, sites: tuple[str, ...] = (), encoding: str = "utf-8") ->
     for folder, count in sorted(unanswered.items()):
         if count:
             remedy = 'nothing to mend: keep them out with sites = ["…"] if the list is to be short'
-            rows.door.leave_out(folder, f"{count} question-answer pairs have no answer text", remedy)
+            rows.door.leave_out(folder, f"question-answer pairs without answer text: {count}", remedy)
     return rows.collection(str(path))
 
 

@@ -87,7 +87,7 @@ class Rows:
         count = sum(not asked.evidence for asked in self._asked.values())
         if count:
             remedy = "label a right answer 1, or leave it so: the wrong answers are kept as documents"
-            self.door.leave_out(source, f"{count} questions have wrong answers only", remedy)
+            self.door.leave_out(source, f"questions with wrong answers only: {count}", remedy)
 
 
 def row_from(values: Mapping[str, object], id: str, split: Split | None, no_answer: str = "") -> Row:

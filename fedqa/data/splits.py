@@ -80,7 +80,7 @@ def check_disjoint(collection: Collection) -> None:
     if shared:
         first = shared[0][0].id
         raise DataError(
-            f"{len(shared)} of the questions are in more than one split, among them that of example {first!r}; "
+            f"questions in more than one split: {len(shared)}, among them that of example {first!r}; "
             "remove their splits or one of the copies, so that no test question was trained on"
         )
 
@@ -131,7 +131,7 @@ def split_counts(n: int, shares: Sequence[float]) -> dict[Split, int]:
 
 
 def _check_shares(shares: Sequence[float]) -> None:
-    if len(shares) != len(SPLITS) or any(not share >= 0 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+    if len(shares) != len(SPLITS) or any(not share >= 0 for share in shares) or abs(sum(shares) - 1) > 1e-9:
         raise ConfigError(f"the shares of train, dev and test must be three numbers that sum to 1, got {shares!r}")
 
 

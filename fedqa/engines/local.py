@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The local engine: all silos on this machine, in this process or in forked resident processes, one a core.
 
-Local work runs on one thread, so two processes finish sooner than one. Between processes, messages lie in shared memory in their wire format;
-nothing is pickled.
+Local work runs on one thread, so two processes finish sooner than one. Between processes, messages lie in
+shared memory in their wire format; nothing is pickled.
 """
 
 import ctypes
@@ -205,4 +205,3 @@ def _as_request(message: Request | Reply) -> Request:
 
 def _refusal(silo: str, code: str) -> Envelope:
     return Envelope(silo, Refusal(silo, code), 0)
-

@@ -29,7 +29,8 @@ def result_of(course: Course, records: Sequence[RoundRecord], outcome: Outcome) 
         "silos": {silo: _nested({key: s.mean for key, s in m.items() if s.n}) for silo, m in outcome.scores.items()},
         "questions": {silo: _nested({key: s.n for key, s in m.items()}) for silo, m in outcome.scores.items()},
         "intervals": {
-            silo: _nested({key: s.interval() for key, s in m.items() if s.interval()}) for silo, m in outcome.scores.items()
+            silo: _nested({key: s.interval() for key, s in m.items() if s.interval()})
+            for silo, m in outcome.scores.items()
         },
         **{name: _rolled(outcome.scores, rollup) for name, rollup in ROLLUPS.items()},
     }

@@ -109,4 +109,3 @@ def starting_weights(mixer: Mixer, vector: Tensor) -> dict[str, Tensor]:
 
 def weights_for(silo: str, weights: Mapping[str, Tensor]) -> Tensor:
     return weights[ALL] if ALL in weights else weights[silo]
-

@@ -31,6 +31,8 @@ class SiloState:
         self._folder = folder
 
     def keep(self, kind: str, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        if not tensors:  # a course that trains nothing keeps nothing
+            return
         write_tensors(self._folder / f"{kind}-{round_number:06d}.safetensors", tensors)
         for old in self._rounds(kind)[:-2]:
             (self._folder / f"{kind}-{old:06d}.safetensors").unlink(missing_ok=True)
@@ -45,10 +47,11 @@ class SiloState:
         return sorted(int(match[1]) for match in matches if match)
 
     def keep_best(self, best: Best, tensors: Mapping[str, Tensor]) -> None:
-        write_tensors(self._folder / f"best-{best.round:06d}-{best.point}.safetensors", tensors)
+        if tensors:
+            write_tensors(self._best_path(best), tensors)
         write_json(self._folder / "best.json", asdict(best))  # from here on the new one counts
         for path in self._folder.glob("best-*.safetensors"):
-            if path.name != f"best-{best.round:06d}-{best.point}.safetensors":
+            if path != self._best_path(best):
                 path.unlink(missing_ok=True)
 
     def best(self) -> Best | None:
@@ -57,4 +60,7 @@ class SiloState:
 
     def best_tensors(self) -> dict[str, Tensor]:
         best = self.best()
-        return read_tensors(self._folder / f"best-{best.round:06d}-{best.point}.safetensors") if best else {}
+        return read_tensors(self._best_path(best)) if best and self._best_path(best).exists() else {}
+
+    def _best_path(self, best: Best) -> Path:
+        return self._folder / f"best-{best.round:06d}-{best.point}.safetensors"

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 Tokens = npt.NDArray[np.int64]  # the ids of one text, without special tokens
-TOKEN_BUDGET = 2048
+TOKEN_BUDGET = 1024
 
 
 def tokenised(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int) -> list[Tokens]:

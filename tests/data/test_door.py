@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What the door lets in, what it leaves out and what it says about it."""
+
 import pytest
 
 from fedqa.data.door import Door, Refused, field, occurrences, shown, slug, span_at, span_of
@@ -57,6 +59,7 @@ def test_bad_questions_are_refused(question: str, reason: str) -> None:
     ("text", "reason"),
     [
         (" \n\t", "the text is empty"),
+        ("\x01\x02", "the text is empty"),
         ("a" * 1_000_001, "has 1,000,001 characters; at most 1,000,000"),
         ("binary\0", "the text holds a NUL character at character 6"),
     ],
@@ -66,7 +69,9 @@ def test_bad_documents_are_refused(text: str, reason: str) -> None:
         Door().document("a", text)
 
 
-@pytest.mark.parametrize(("id", "reason"), [(" ", "the document has an empty id"), ("a\0", "characters that no file can")])
+@pytest.mark.parametrize(
+    ("id", "reason"), [(" ", "the document has an empty id"), ("a\0", "characters that no file can")]
+)
 def test_bad_ids_are_refused(id: str, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         Door().document(id, "text")
@@ -113,7 +118,7 @@ def test_an_empty_answer_and_an_unknown_document_are_refused() -> None:
 
 def test_a_source_without_questions_is_an_error_unless_documents_alone_are_fine() -> None:
     door = Door()
-    with pytest.raises(DataError, match="x.csv holds no usable question; it is empty: check the path"):
+    with pytest.raises(DataError, match=r"x.csv holds no usable question; it is empty: check the path"):
         door.collection("x.csv")
     door.document("d", "text")
     assert door.collection("x", documents_alone=True).documents[0].id == "d"

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Finding, decoding and parsing files."""
+
 from pathlib import Path
 
 import pytest

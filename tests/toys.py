@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A toy skill that trains in milliseconds, with every kind of parameter a real model has, and courses for it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedqa.data.records import Collection, Document, Example, Span, Split
+from fedqa.engines.local import InProcess
+from fedqa.federation.coordinator import Coordinator, Outcome
+from fedqa.federation.course import Course, SiloPlan, Stage
+from fedqa.federation.engine import Engine
+from fedqa.federation.run_folder import RunFolder
+from fedqa.federation.silo import Silo
+from fedqa.federation.workshop import Workshop
+from fedqa.methods import stages_of
+from fedqa.methods.method import Plan
+from fedqa.models.tagged import TaggedModel
+from fedqa.runs import Setting, pool
+from fedqa.training import Local
+
+WIDTH = 4
+
+
+class ToyModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(8, WIDTH)
+        self.layer0 = nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.layer1 = nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden = torch.tanh(self.layer0(self.words(tokens).mean(dim=1)))
+        return self.head(torch.tanh(self.layer1(self.norm(hidden)))).squeeze(-1)
+
+
+TAGS = {
+    "words": {"embeddings", "words"},
+    "layer0": {"enc.0"},
+    "norm": {"enc.0", "norm"},
+    "layer1": {"enc.1"},
+    "head": {"head"},
+}
+
+
+def toy_model(seed: int = 0) -> TaggedModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = ToyModel()
+    tags = {name: frozenset(TAGS[name.split(".")[0]]) for name, _ in module.named_parameters()}
+    return TaggedModel(module, tags)
+
+
+@dataclass
+class ToyFeatures:
+    tokens: Tensor
+    targets: Tensor
+
+    @property
+    def n_train(self) -> int:
+        return len(self.targets)
+
+    def n_batches(self, size: int) -> int:
+        return -(-len(self.targets) // size)
+
+    def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Any, int]]:
+        order = torch.from_numpy(rng.permutation(len(self.targets)))
+        for start in range(0, len(order), size):
+            chosen = order[start : start + size]
+            yield (self.tokens[chosen], self.targets[chosen]), len(chosen)
+
+
+class ToySkill:
+    """Predict a number from three tokens. Examples are documents' digits: 'tokens | target'."""
+
+    name = "toy"
+    higher_is_better = "fit"
+
+    def build(self, backbone: object, seed: int) -> TaggedModel:
+        return toy_model(seed)
+
+    def prepare(self, collection: Collection, backbone: object, seed: int) -> ToyFeatures:
+        rows = [document.text.split("|") for document in collection.documents]
+        tokens = torch.tensor([[int(digit) for digit in left.split()] for left, _ in rows], dtype=torch.long)
+        return ToyFeatures(tokens.reshape(-1, 3), torch.tensor([float(right) for _, right in rows]))
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return (model(batch[0]) - batch[1]).square().mean()
+
+    def score(self, model: nn.Module, features: ToyFeatures, split: Split) -> Mapping[str, np.ndarray]:
+        with torch.no_grad():
+            errors = (model(features.tokens) - features.targets).abs()
+        return {"fit": torch.exp(-errors).numpy().astype(float)}
+
+
+def toy_collection(n: int, seed: int) -> Collection:
+    """`n` examples of a silo whose mapping from tokens to target differs a little from the next silo's."""
+    rng = np.random.default_rng(seed)
+    slope = 1 + 0.1 * (seed % 5)
+    tokens = rng.integers(0, 8, size=(n, 3))
+    texts = [f"{' '.join(map(str, row))}|{slope * row.mean() - 3:.4f}" for row in tokens]
+    documents = tuple(Document(f"d{i}", text) for i, text in enumerate(texts))
+    examples = tuple(Example(f"e{i}", f"q{i}?", (Span(f"d{i}", 0, 1),), split="train") for i in range(n))
+    return Collection(documents, examples)
+
+
+SIZES = {"ash": 12, "birch": 5, "cedar": 9, "dogwood": 7}
+
+
+def toy_course(method: str = "fedavg", *, sizes: Mapping[str, int] = SIZES, rounds: int = 3, **options: Any) -> Course:
+    local = options.pop("local", Local(batch=4, learning_rate=0.02))
+    stages = stages_of(method, Plan(rounds, local), options)
+    silos = tuple(SiloPlan(name, "toy") for name in sizes)
+    return Course(name="toys", method=method, seed=7, model="toy", silos=silos, stages=stages)
+
+
+def with_stage(course: Course, **changes: Any) -> Course:
+    """The course with its first stage changed."""
+    stages: tuple[Stage, ...] = (replace(course.stages[0], **changes), *course.stages[1:])
+    return replace(course, stages=stages)
+
+
+def toy_setting(course: Course, folder: Path, data: Mapping[str, Collection] | None = None) -> Setting:
+    """Silos of a course; by default each with its own data, of the sizes in SIZES."""
+    skill = ToySkill()
+    workshop = Workshop(course, lambda skill: skill.build(None, 3))  # type: ignore[arg-type]
+    run = RunFolder(folder)
+    collections = data or {name: toy_collection(SIZES[name], i + 1) for i, name in enumerate(SIZES)}
+    silos = [
+        Silo(
+            name=plan.name,
+            course=course,
+            skill=skill,
+            features=skill.prepare(collections[plan.name], None, 0),
+            collection=collections[plan.name],
+            workshop=workshop,
+            folder=run.silo(plan.name),
+            approved=frozenset({course.fingerprint}),
+        )
+        for plan in course.silos
+    ]
+    return Setting(course, None, workshop, {s.name: skill for s in silos}, silos, run)  # type: ignore[arg-type]
+
+
+def toy_run(
+    course: Course, folder: Path, data: Mapping[str, Collection] | None = None, engine: Engine | None = None
+) -> tuple[Coordinator, Outcome]:
+    """Run a course to its end; the coordinator still holds the final weights."""
+    setting = toy_setting(course, folder, data)
+    coordinator = Coordinator(
+        course, engine or InProcess(setting.silos), setting.folder, setting.start_of, setting.make_pool
+    )
+    return coordinator, coordinator.run()
+
+
+__all__ = ["SIZES", "ToySkill", "pool", "toy_collection", "toy_course", "toy_model", "toy_run", "toy_setting", "with_stage"]
