@@ -9,7 +9,7 @@ from typing import Any
 
 import tomli_w
 
-from fedqa.errors import ConfigError
+from fedqa.errors import ConfigError, unknown
 from fedqa.federation.course import Course, Evaluation, SiloPlan
 from fedqa.files import write_text
 from fedqa.methods import stages_of
@@ -59,7 +59,11 @@ class SiloEntry:
             raise ConfigError(
                 f"data of silo {self.name!r}: {sorted(options)[0]!r} goes with a format, not with a sample"
             )
-        return from_table(SiloData, {**plain, "options": options, "limit": self.limit}, f"data of silo {self.name!r}")
+        where = f"data of silo {self.name!r}"
+        try:
+            return from_table(SiloData, {**plain, "options": options, "limit": self.limit}, where)
+        except ConfigError as problem:  # what contradicts itself does not know where it was written
+            raise ConfigError(str(problem) if where in str(problem) else f"{where}: {problem}") from None
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,25 @@ class Project:
     folder: Path  # relative paths start here
 
 
+@dataclass(frozen=True)
+class CourseFile:
+    """What `save_project` writes."""
+
+    course: Course
+    data: Mapping[str, SiloData] = field(default_factory=dict)
+
+
 def load_project(path: Path, changes: Sequence[str] = ()) -> Project:
-    """Read an alliance file or a course file, with `key=value` changes; errors name the file and the key."""
-    table = _with_changes(read_toml(path), changes)
+    """Read an alliance file or a course file, with `key=value` changes; errors name the file and the key.
+
+    Where there is no file called `sample`, that name means the sample alliance.
+    """
+    table = sample_table() if str(path) == SAMPLE and not path.exists() else read_toml(path)
+    table = changed(table, changes)
     if "course" in table:
         return _course_project(table, path)
+    if "silo" not in table:
+        raise ConfigError(f"{path} names no silo; add a [[silo]] with name and data for each")
     alliance = from_table(Alliance, table, str(path))
     data = {entry.name: entry.silo_data() for entry in alliance.silo}
     return Project(course_of(alliance), data, path.parent)
@@ -120,12 +138,17 @@ def course_of(alliance: Alliance) -> Course:
     )
 
 
-def sample_alliance(method: str, **settings: Any) -> Alliance:
-    """The sample alliance with a method, as a file would say it."""
+def sample_table(method: str = "fedavg") -> dict[str, Any]:
+    """The sample alliance as a file would say it."""
     from fedqa.data.sample import SAMPLE_SILOS
 
     silos = [{"name": name, "data": {"sample": name}} for name in SAMPLE_SILOS]
-    return from_table(Alliance, {"name": SAMPLE, "method": method, "silo": silos, **settings}, "the sample alliance")
+    return {"name": SAMPLE, "method": method, "silo": silos}
+
+
+def sample_alliance(method: str, **settings: Any) -> Alliance:
+    """The sample alliance with a method."""
+    return from_table(Alliance, sample_table(method) | settings, "the sample alliance")
 
 
 def project_of(alliance: Alliance) -> Project:
@@ -155,18 +178,18 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _course_project(table: Mapping[str, Any], path: Path) -> Project:
-    extra = sorted(set(table) - {"course", "data"})
-    if extra:
-        raise ConfigError(f"{path}: a course file has [course] and [data], not {extra[0]!r}")
-    course = from_table(Course, table["course"], f"[course] of {path}")
-    data = {n: from_table(SiloData, entry, f"[data.{n}] of {path}") for n, entry in table.get("data", {}).items()}
-    missing = [silo.name for silo in course.silos if silo.name not in data]
-    if missing:
-        raise ConfigError(f"{path}: silo {missing[0]!r} has no data; add [data.{missing[0]}] with format and path")
-    return Project(course, data, path.parent)
+    file = from_table(CourseFile, table, str(path))
+    names = {silo.name for silo in file.course.silos}
+    for name in file.data:
+        if name not in names:
+            raise ConfigError(f"{path}: " + unknown("silo", name, names, "[data]"))
+    for name in sorted(names - set(file.data)):
+        raise ConfigError(f"{path}: silo {name!r} has no data; add [data.{name}] with format and path")
+    return Project(file.course, file.data, path.parent)
 
 
-def _with_changes(table: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+def changed(table: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """The table with `key=value` changes made in it; a dotted key reaches into tables."""
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals or not key.strip():

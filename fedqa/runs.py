@@ -2,12 +2,13 @@
 """A training from files to result: read the silos' data, build the silos, run the course, write the result."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedqa.config import Project, SiloData, save_project
+from fedqa.config import Project, SiloData, load_project, save_project
 from fedqa.data.formats import read_format
 from fedqa.data.records import Collection, Quarantined
 from fedqa.data.sample import sample_silo
@@ -30,18 +31,31 @@ from fedqa.skills.skill import Skill
 
 def read_silo(name: str, data: SiloData, folder: Path, seed: int) -> Collection:
     """A silo's data, limited and split. The same seed gives the same questions on every machine."""
-    try:
+    collection = drawn_silo(name, data, folder, seed)
+    with _naming(name):
+        check_disjoint(collection)
+    return collection
+
+
+def drawn_silo(name: str, data: SiloData, folder: Path, seed: int) -> Collection:
+    """As `read_silo`, but not yet checked for questions that stand in two splits."""
+    with _naming(name):
         if data.sample:
             collection = sample_silo(data.sample)
         else:
             collection = read_format(data.format, folder / data.path, data.options)
         if data.limit is not None:
             collection = limited(collection, data.limit, seed)
-        collection = split(collection, seed)
-        check_disjoint(collection)
+        return split(collection, seed)
+
+
+@contextmanager
+def _naming(silo: str) -> Iterator[None]:
+    """Errors from inside say which silo they are about."""
+    try:
+        yield
     except (ConfigError, DataError) as problem:
-        raise type(problem)(f"silo {name!r}: {problem}") from problem
-    return collection
+        raise type(problem)(f"silo {silo!r}: {problem}") from problem
 
 
 @dataclass
@@ -57,14 +71,27 @@ class Setting:
 
     def start_of(self, stage: int) -> Start:
         """Layout and loaded weights of a stage; silos of different skills must agree on what travels."""
-        layouts = {id(skill): self.workshop.bench(skill, stage).model for skill in self.skills.values()}
-        models = list(layouts.values())
+        by_skill = {id(skill): self.workshop.bench(skill, stage).model for skill in self.skills.values()}
+        models = list(by_skill.values())
+        if not all(model.trained_parameters() for model in models):
+            raise ConfigError(
+                f"stage {self.course.stages[stage].name!r} trains nothing: all parameters are frozen or synced; "
+                "make some shared or private"
+            )
         if len({model.layout.fingerprint for model in models}) > 1:
             raise ConfigError(
                 f"stage {self.course.stages[stage].name!r}: the skills of this alliance have no common shared part; "
                 "make what differs (the heads) private"
             )
         return Start(models[0].layout, models[0].loaded_received.clone())
+
+    def make_silo(self, name: str, collection: Collection) -> Silo:
+        """A silo of the course with its data."""
+        skill = self.skills[name]
+        with _naming(name):
+            features = skill.prepare(collection, self.backbone, derive(self.course.seed, "features", name))
+        approved = frozenset({self.course.fingerprint})  # whoever holds all the silos' data has approved
+        return Silo(name, self.course, skill, features, collection, self.workshop, self.folder.silo(name), approved)
 
     def make_pool(self, collections: Sequence[Collection]) -> Silo:
         """The coordinator's own silo of central training."""
@@ -75,7 +102,7 @@ class Setting:
             )
         (skill,) = skills.values()
         pooled = pool(collections)
-        seed = derive(self.course.seed, "features", POOL)
+        seed = derive(self.course.seed, "features", self.course.draws_as(POOL))
         features = skill.prepare(pooled, self.backbone, seed)
         approved = frozenset({self.course.fingerprint})
         return Silo(POOL, self.course, skill, features, pooled, self.workshop, self.folder.path / POOL, approved)
@@ -93,27 +120,33 @@ def pool(collections: Sequence[Collection]) -> Collection:
 
 
 def build(course: Course, collections: Mapping[str, Collection], folder: Path) -> Setting:
-    """Silos ready for work. Silos with the same skill and options share one skill object and so one model."""
+    """Silos ready for work."""
     run = RunFolder(folder)
-    backbone = load_backbone(course.model, derive(course.seed, "model") % 2**31)
-    workshop = Workshop(course, lambda skill: skill.build(backbone, derive(course.seed, "head") % 2**31))
-    made: dict[str, Skill] = {}
-    skills: dict[str, Skill] = {}
+    backbone, workshop = workplace(course)
+    setting = Setting(course, backbone, workshop, skills_of(course), [], run)
     silos = []
     for plan in course.silos:
+        collection = collections[plan.name]
+        write_quarantine(run.silo(plan.name) / "quarantine.tsv", collection.quarantine)
+        silos.append(setting.make_silo(plan.name, collection))
+    return replace(setting, silos=silos)
+
+
+def workplace(course: Course) -> tuple[Backbone, Workshop]:
+    """The model a course starts from, and the workshop that builds on it."""
+    backbone = load_backbone(course.model, derive(course.seed, "model") % 2**31)
+    return backbone, Workshop(course, lambda skill: skill.build(backbone, derive(course.seed, "head") % 2**31))
+
+
+def skills_of(course: Course) -> dict[str, Skill]:
+    """The skill of each silo. Silos with the same skill and options share one skill object and so one model."""
+    made: dict[str, Skill] = {}
+    skills = {}
+    for plan in course.silos:
         key = f"{plan.skill} {sorted(plan.skill_options.items())}"
-        skill = made.setdefault(key, make_skill(plan.skill, plan.skill_options, f"[skills.{plan.skill}]"))
-        skills[plan.name] = skill
-        try:
-            features = skill.prepare(collections[plan.name], backbone, derive(course.seed, "features", plan.name))
-        except DataError as problem:
-            raise DataError(f"silo {plan.name!r}: {problem}") from problem
-        approved = frozenset({course.fingerprint})  # whoever holds all the silos' data has approved
-        silo_folder = run.silo(plan.name)
-        write_quarantine(silo_folder / "quarantine.tsv", collections[plan.name].quarantine)
-        silo = Silo(plan.name, course, skill, features, collections[plan.name], workshop, silo_folder, approved)
-        silos.append(silo)
-    return Setting(course, backbone, workshop, skills, silos, run)
+        skill = make_skill(plan.skill, plan.skill_options, f"[skills.{plan.skill}]")
+        skills[plan.name] = made.setdefault(key, skill)
+    return skills
 
 
 def write_quarantine(path: Path, records: Sequence[Quarantined]) -> None:
@@ -131,10 +164,14 @@ def train(
     processes: int | None = None,
     watcher: Watcher | None = None,
     say: Callable[[str], None] = lambda text: None,
+    on_data: Callable[[Mapping[str, Collection]], None] = lambda collections: None,
 ) -> dict[str, Any]:
-    """Run a course with all silos on this machine; returns what result.json holds."""
+    """Run a course with all silos on this machine; returns what result.json holds.
+
+    `on_data` sees what was read, and left out, before the training begins.
+    """
     folder = RunFolder(out)
-    finished = _claim(folder, project, resume)
+    finished = _finished(folder, project, resume)
     if finished is not None:
         return finished
     course, watcher = project.course, watcher or Silent()
@@ -142,8 +179,10 @@ def train(
     for plan in course.silos:
         say(f"reading {plan.name}")
         collections[plan.name] = read_silo(plan.name, project.data[plan.name], project.folder, course.seed)
+    on_data(collections)
     say(f"preparing the model {course.model!r}")
     setting = build(course, collections, out)
+    _claim(folder, project)
     return run_setting(setting, processes=processes, watcher=watcher)
 
 
@@ -172,18 +211,20 @@ def engine_for(setting: Setting, processes: int | None, watcher: Watcher) -> InP
     return Processes(setting.silos, n, largest * 4, watcher)
 
 
-def _claim(folder: RunFolder, project: Project, resume: bool) -> dict[str, Any] | None:
-    """Make the folder this run's own; returns the result if there is nothing left to do."""
+def _finished(folder: RunFolder, project: Project, resume: bool) -> dict[str, Any] | None:
+    """The result if there is nothing left to do. Raises RunError if the folder holds what may not be continued."""
     course_file = folder.path / "course.toml"
-    if course_file.exists():
-        if not resume:
-            raise RunError(f"{folder.path} holds a run already; continue it with --resume, or choose another --out")
-        from fedqa.config import load_project
+    if not course_file.exists():
+        return None
+    if not resume:
+        raise RunError(f"{folder.path} holds a run already; continue it with --resume, or choose another --out")
+    if load_project(course_file).course.fingerprint != project.course.fingerprint:
+        raise RunError(f"{folder.path} holds a run of another course; choose another --out")
+    return folder.result() if (folder.path / "result.json").exists() else None
 
-        if load_project(course_file).course.fingerprint != project.course.fingerprint:
-            raise RunError(f"{folder.path} holds a run of another course; choose another --out")
-        return folder.result() if (folder.path / "result.json").exists() else None
+
+def _claim(folder: RunFolder, project: Project) -> None:
+    """Make the folder this run's own, once its data and model are known to be usable; data may move between runs."""
     folder.path.mkdir(parents=True, exist_ok=True)
     folder.write_environment()
-    save_project(project, course_file)
-    return None
+    save_project(project, folder.path / "course.toml")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables (TOML, JSON) into frozen dataclasses and back. Unknown keys and wrong types are errors that name the place."""
 
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -97,6 +98,7 @@ def _convertplain(kind: Any, value: Any, where: str) -> Any:
         return value
     if kind is float:
         _expect(isinstance(value, int | float) and not isinstance(value, bool), "a number", value, where)
+        _expect(abs(value) <= sys.float_info.max, "a finite number", value, where)
         return float(value)
     _expect(isinstance(value, kind), f"a {kind.__name__}", value, where)
     return value

@@ -120,6 +120,7 @@ class Adam:
 
     def start(self, local: Local, moments: Tensor | None, steps: int) -> None:
         """Begin a round, fresh or from kept moments."""
+        self._optimiser.zero_grad(set_to_none=True)  # of work that broke off half-way, perhaps another silo's
         if moments is None:
             self.moments.zero_()
         else:
@@ -131,7 +132,8 @@ class Adam:
 
     @property
     def steps(self) -> int:
-        return int(self._steps[0]) if self._steps else 0
+        # The most of any parameter: one that the loss does not touch, such as an unused pooler, takes no steps.
+        return max((int(step) for step in self._steps), default=0)
 
     def step(self, rate: float) -> None:
         for group in self._optimiser.param_groups:

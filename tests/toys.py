@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A toy skill that trains in milliseconds, with every kind of parameter a real model has, and courses for it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from fedqa.engines.local import InProcess
 from fedqa.federation.coordinator import Coordinator, Outcome
 from fedqa.federation.course import Course, SiloPlan, Stage
 from fedqa.federation.engine import Engine
+from fedqa.federation.messages import LossSummary, Update
 from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
 from fedqa.federation.workshop import Workshop
+from fedqa.files import read_tensors
 from fedqa.methods import stages_of
 from fedqa.methods.method import Plan
 from fedqa.models.tagged import TaggedModel
@@ -127,12 +129,19 @@ def with_stage(course: Course, **changes: Any) -> Course:
     return replace(course, stages=stages)
 
 
-def toy_setting(course: Course, folder: Path, data: Mapping[str, Collection] | None = None) -> Setting:
+def toy_data() -> dict[str, Collection]:
+    """What the silos hold by default: each its own examples, as many as SIZES says."""
+    return {name: toy_collection(SIZES[name], i + 1) for i, name in enumerate(SIZES)}
+
+
+def toy_setting(
+    course: Course, folder: Path, data: Mapping[str, Collection] | None = None, skill: ToySkill | None = None
+) -> Setting:
     """Silos of a course; by default each with its own data, of the sizes in SIZES."""
-    skill = ToySkill()
+    skill = skill or ToySkill()
     workshop = Workshop(course, lambda skill: skill.build(None, 3))  # type: ignore[arg-type]
     run = RunFolder(folder)
-    collections = data or {name: toy_collection(SIZES[name], i + 1) for i, name in enumerate(SIZES)}
+    collections = data or toy_data()
     silos = [
         Silo(
             name=plan.name,
@@ -154,10 +163,63 @@ def toy_run(
 ) -> tuple[Coordinator, Outcome]:
     """Run a course to its end; the coordinator still holds the final weights."""
     setting = toy_setting(course, folder, data)
-    coordinator = Coordinator(
-        course, engine or InProcess(setting.silos), setting.folder, setting.start_of, setting.make_pool
+    coordinator = toy_coordinator(setting, engine)
+    try:
+        return coordinator, coordinator.run()
+    finally:
+        InProcess(setting.silos).close()
+
+
+def toy_coordinator(setting: Setting, engine: Engine | None = None) -> Coordinator:
+    """The coordinator of a setting whose course has not begun, or was broken off."""
+    engine = engine or InProcess(setting.silos)
+    return Coordinator(setting.course, engine, setting.folder, setting.start_of, setting.make_pool)
+
+
+def toy_update(silo: str, values: Sequence[float], n_examples: int = 1, round_number: int = 1) -> Update:
+    """An update as a silo would send it, with a delta given number by number."""
+    return Update(
+        silo=silo,
+        course="toys",
+        round=round_number,
+        layout="toy",
+        delta=torch.tensor(values),
+        n_examples=n_examples,
+        n_seen=n_examples,
+        n_steps=1,
+        loss=LossSummary(1.0, 1.0, 1.0, 1.0),
     )
-    return coordinator, coordinator.run()
 
 
-__all__ = ["SIZES", "ToySkill", "pool", "toy_collection", "toy_course", "toy_model", "toy_run", "toy_setting", "with_stage"]
+def left_behind(coordinator: Coordinator) -> dict[str, Tensor]:
+    """Every tensor that a run left: the coordinator's checkpoint, and all that its silos kept on disk."""
+    tensors = {f"coordinator/{name}": tensor.clone() for name, tensor in coordinator._tensors().items()}
+    silos = coordinator.folder.path / "silos"
+    for path in sorted(silos.glob("*/state/*.safetensors")):
+        place = path.relative_to(silos).with_suffix("")
+        tensors |= {f"{place}/{name}": tensor for name, tensor in read_tensors(path).items()}
+    return tensors
+
+
+def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
+    """Names of tensors that are not the same bits, or are only on one side."""
+    names = sorted(set(one) | set(other))
+    return [name for name in names if name not in one or name not in other or not torch.equal(one[name], other[name])]
+
+
+__all__ = [
+    "SIZES",
+    "ToySkill",
+    "differing",
+    "left_behind",
+    "pool",
+    "toy_collection",
+    "toy_coordinator",
+    "toy_course",
+    "toy_data",
+    "toy_model",
+    "toy_run",
+    "toy_setting",
+    "toy_update",
+    "with_stage",
+]

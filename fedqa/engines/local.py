@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 
+from fedqa.errors import BoundaryError
 from fedqa.federation import wire
 from fedqa.federation.engine import Silent, Watcher
 from fedqa.federation.messages import Envelope, Refusal, Reply, Request
@@ -34,6 +35,10 @@ class InProcess:
 
     silos: Sequence[Silo]
     watcher: Watcher = field(default_factory=Silent)
+
+    def __post_init__(self) -> None:
+        for silo in self.silos:
+            silo.ledger.open()
 
     def ask(self, requests: Mapping[str, Request], timeout_s: float) -> Iterator[Envelope]:
         """Nobody can interrupt a silo that runs in this process, so the deadline is not enforced here."""
@@ -83,8 +88,8 @@ class Processes:
                 waiting = []
 
     def close(self) -> None:
-        for child in self._children:
-            child.close()
+        while self._children:  # closing twice must not end a process that has got an old number since
+            self._children.pop().stop()
 
 
 class _Child:
@@ -99,10 +104,15 @@ class _Child:
         self._down, self._up = mmap.mmap(-1, self._capacity), mmap.mmap(-1, self._capacity)
         self._progress = mmap.mmap(-1, 16)
         self.connection, theirs = Pipe()
+        parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
-            self.connection.close()
-            _serve(self._silos, theirs, self._down, self._up, self._progress)
+            try:
+                self.connection.close()
+                _die_with(parent)
+                _serve(self._silos, theirs, self._down, self._up, self._progress)
+            finally:  # whatever it is, the parent sees an ended process; falling through would run its code
+                os._exit(1)
         theirs.close()
 
     def give(self, silo: str, request: Request) -> None:
@@ -114,14 +124,13 @@ class _Child:
     def take(self) -> Envelope:
         try:
             _, data = _get(self.connection, self._up)
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # at once, or in the middle of a message
             return self.give_up("died")
-        content = wire.decode(data, len(data))
-        return Envelope(self.silo, _as_reply(content), len(data))
+        return Envelope(self.silo, _reply_in(data), len(data))
 
     def give_up(self, code: str) -> Envelope:
         """End the process, whatever it is doing, and start a fresh one."""
-        self._stop()
+        self.stop()
         self._start()
         return _refusal(self.silo, code)
 
@@ -129,7 +138,7 @@ class _Child:
         done, total = struct.unpack("<QQ", self._progress[:16])
         return done, total
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         self.connection.close()
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(self._pid, signal.SIGKILL)
@@ -137,31 +146,22 @@ class _Child:
         for area in (self._down, self._up, self._progress):
             area.close()
 
-    def close(self) -> None:
-        self._stop()
-
 
 def _serve(
     silos: Sequence[Silo], connection: "Connection[bytes, bytes]", down: mmap.mmap, up: mmap.mmap, progress: mmap.mmap
 ) -> None:
     """The child's life: answer requests until the parent is gone."""
-    _die_with_parent()
     by_name = {silo.name: silo for silo in silos}
 
     def report(done: int, total: int) -> None:
         progress[:16] = struct.pack("<QQ", done, total)
 
-    try:
-        while True:
-            name, data = _get(connection, down)
-            request = wire.decode(data, len(data))
-            envelope = by_name[name.decode()].handle(_as_request(request), report)
-            assert not isinstance(envelope.content, bytes)
-            _put(connection, up, name, envelope.content)
-    except (EOFError, ConnectionResetError, BrokenPipeError, KeyboardInterrupt):
-        os._exit(0)
-    except BaseException:  # whatever it is, the parent sees an ended process; falling through would run its code
-        os._exit(1)
+    while True:
+        name, data = _get(connection, down)
+        request = wire.decode(data, len(data))
+        envelope = by_name[name.decode()].handle(_as_request(request), report)
+        assert not isinstance(envelope.content, bytes)
+        _put(connection, up, name, envelope.content)
 
 
 def _put(connection: "Connection[bytes, bytes]", area: mmap.mmap, name: bytes, message: Request | Reply) -> None:
@@ -186,16 +186,22 @@ def _get(connection: "Connection[bytes, bytes]", area: mmap.mmap) -> tuple[bytes
     return head[8:], data
 
 
-def _die_with_parent() -> None:
-    """A coordinator that is killed takes its silos' processes with it."""
+def _die_with(parent: int) -> None:
+    """A coordinator that is killed takes its silos' processes with it, even before this line."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
-def _as_reply(message: Request | Reply) -> Reply:
-    assert not isinstance(message, Request)
-    return message
+def _reply_in(data: memoryview) -> Reply | bytes:
+    """The reply in these bytes; bytes that are none are passed on, for the guard says what is wrong with them."""
+    try:
+        message = wire.decode(data, len(data))
+    except BoundaryError:
+        return bytes(data)
+    return bytes(data) if isinstance(message, Request) else message
 
 
 def _as_request(message: Request | Reply) -> Request:

@@ -29,7 +29,7 @@ def result_of(course: Course, records: Sequence[RoundRecord], outcome: Outcome) 
         "silos": {silo: _nested({key: s.mean for key, s in m.items() if s.n}) for silo, m in outcome.scores.items()},
         "questions": {silo: _nested({key: s.n for key, s in m.items()}) for silo, m in outcome.scores.items()},
         "intervals": {
-            silo: _nested({key: s.interval() for key, s in m.items() if s.interval()})
+            silo: _nested({key: list(interval) for key, s in m.items() if (interval := s.interval())})
             for silo, m in outcome.scores.items()
         },
         **{name: _rolled(outcome.scores, rollup) for name, rollup in ROLLUPS.items()},

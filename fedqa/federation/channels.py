@@ -56,7 +56,7 @@ class CoordinatorSide(Protocol):
         """One step: tensors by silo out, checked answers by silo back; silos that failed are missing."""
 
     def pool(self, collections: Sequence[Collection]) -> None:
-        """Train from now on at the coordinator, on these examples."""
+        """Train at the coordinator, on these examples, until the stage ends."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _send_examples(silo: SiloSide, request: Exchange) -> Tensors:
 
 def _pool_examples(coordinator: CoordinatorSide) -> None:
     answers = coordinator.ask("collect", {name: {} for name in coordinator.silos})
-    tables = [json.loads(bytes(answers[name]["examples"].numpy())) for name in coordinator.silos if name in answers]
+    tables = [json.loads(bytes(answers[name]["examples"].numpy())) for name in sorted(answers)]
     coordinator.pool([from_table(Collection, table, "pooled examples") for table in tables])
 
 

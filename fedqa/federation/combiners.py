@@ -67,7 +67,10 @@ class Krum:
         neighbours = max(1, len(present) - self.bad - 2)
         distances = _squared_distances(present)
         nearest = distances.sort(dim=1).values[:, 1 : neighbours + 1]  # the first is the distance to itself
-        chosen = nearest.sum(dim=1).argsort(stable=True)[: self.keep].tolist()
+        scores = nearest.sum(dim=1).tolist()
+        norms = [float(delta.norm()) for delta in present]
+        # Two updates that are each other's nearest often tie; the shorter one wins, not the one that came first.
+        chosen = sorted(range(len(present)), key=lambda i: (scores[i], norms[i]))[: self.keep]
         return Mean().combine([present[i] for i in chosen], [1.0] * len(chosen))
 
 

@@ -17,7 +17,7 @@ from fedqa.federation import wire
 from fedqa.federation.channels import CHANNELS, Tensors
 from fedqa.federation.course import POOL, Course, Stage
 from fedqa.federation.engine import Engine, Silent, Watcher
-from fedqa.federation.guard import Expected, Guard, Passed, check_metrics, opened
+from fedqa.federation.guard import Expected, Guard, Passed, check_report, opened
 from fedqa.federation.messages import Contribution, Envelope, Exchange, Finish, Metrics, Report, Request, Train, Update
 from fedqa.federation.mixing import Mixer, starting_weights, weights_for
 from fedqa.federation.run_folder import Accepted, RoundRecord, RunFolder
@@ -77,9 +77,12 @@ class Coordinator:
             first = self.course.first_round(index)
             if done >= first + stage.rounds:  # the whole stage, and a round of the next one, are written down
                 continue
-            mixer = self._begin_stage(index)
-            for number in range(max(first, done + 1), first + stage.rounds):
-                self._round(number, stage, mixer)
+            rounds = range(max(first, done + 1), first + stage.rounds)
+            if rounds:  # otherwise all are written down, and only the end of the stage is missing
+                mixer = self._begin_stage(index)
+                for number in rounds:
+                    self._round(number, stage, mixer)
+                self._close_pool()
             scores = self._finish(index)
         if not self.course.stages:
             scores = self._finish(-1)
@@ -98,10 +101,13 @@ class Coordinator:
         requests = {s: Train(self.course.fingerprint, number, weights_for(s, self._weights)) for s in asked}
         envelopes = self._ask(requests, stage, tally)
         expected = self._expected(number, stage, asked)
-        accepted = tally.accept(self._guard.screen(in_order(envelopes, asked), expected, tally.refuse))
+        remembered = dict(self._guard.history)
+        accepted = tally.accept(self._guard.screen(in_order(envelopes, asked), expected, tally.refuse), self._guard)
         mixed = mixer.mix(accepted)
         void = len(tally.accepted) < stage.participation.quorum
-        if not void:
+        if void:  # the same weights are sent again, and honest silos may well answer the same
+            self._guard.history = remembered
+        else:
             mixer.apply(mixed, self._weights, self._states, number - self.course.first_round(self._started) + 1)
         record = tally.record(
             number=number, stage=stage.name, asked=asked, void=void, weights=mixed.weights, began=began
@@ -116,8 +122,9 @@ class Coordinator:
         if stage.participation.sample is None:
             return names
         rng = generator(self.course.seed, "participation", number)
-        chosen = rng.choice(len(names), stage.participation.sample, replace=False)
-        return [names[i] for i in sorted(chosen)]
+        # Drawn from sorted names: the order of silos in the course must not decide who takes part.
+        chosen = set(rng.choice(sorted(names), stage.participation.sample, replace=False).tolist())
+        return [name for name in names if name in chosen]
 
     def _expected(self, number: int, stage: Stage, asked: Sequence[str]) -> Expected:
         assert self._start is not None
@@ -160,6 +167,7 @@ class Coordinator:
         """Weights for the stage: what the stage before left of each parameter, else what the model was loaded with."""
         before, left = self._start, self._weights
         self._start, self._started, self._states = self.start_of(index), index, {}
+        self._guard = Guard()  # updates of another layout, or another rate, are no measure for these
         self._weights = starting_weights(mixer, self._start.weights)
         if before is not None:
             for recipient, vector in self._weights.items():
@@ -179,7 +187,7 @@ class Coordinator:
         for envelope in self._ask(requests, stage, self._pending):
             try:
                 report = opened(envelope, Report, wire.MAX_HEADER + 64)
-                check_metrics(report.metrics)
+                check_report(report, envelope.silo, self.course.fingerprint, index)
             except BoundaryError as problem:
                 self._pending.refuse(envelope.silo, problem.code)
                 continue
@@ -194,6 +202,11 @@ class Coordinator:
     def pool(self, collections: Sequence[Collection]) -> None:
         assert self.make_pool is not None
         self._pool = self.make_pool(collections)
+
+    def _close_pool(self) -> None:
+        if self._pool is not None:
+            self._pool.ledger.close()
+            self._pool = None
 
     def exchange(
         self, channel: str, step: str, number: int, stage: Stage, tally: "Tally", tensors: Mapping[str, Tensors]
@@ -229,8 +242,9 @@ class Coordinator:
                 self._weights[recipient] = tensor
             else:
                 self._states.setdefault(recipient, {})[key[0]] = tensor
-        for record in records:
-            self._guard.history |= {s: Passed(a.norm, a.total) for s, a in record.accepted.items()}
+        for record in records[self.course.first_round(self._started) - 1 :]:
+            if not record.void:
+                self._guard.history |= {s: Passed(a.norm, a.total) for s, a in record.accepted.items()}
         return last
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -272,13 +286,13 @@ class Tally:
     def refuse(self, silo: str, code: str) -> None:
         self.refused.append((silo, code))
 
-    def accept(self, updates: Iterable[Update]) -> Iterator[Update]:
-        """Pass updates on, noting each: mixing may overwrite a delta, so its length is taken first."""
+    def accept(self, updates: Iterable[Update], guard: Guard) -> Iterator[Update]:
+        """Pass updates on, noting what the guard saw of each."""
         for update in updates:
-            loss = update.loss
+            loss, passed = update.loss, guard.history[update.silo]
             self.accepted[update.silo] = Accepted(
-                norm=float(update.delta.norm()),
-                total=float(update.delta.sum()),
+                norm=passed.norm,
+                total=passed.total,
                 n_examples=update.n_examples,
                 n_seen=update.n_seen,
                 n_steps=update.n_steps,
@@ -318,23 +332,20 @@ class Tally:
 def in_order(envelopes: Iterable[Envelope], names: Sequence[str]) -> Iterator[Envelope]:
     """Envelopes in the order of `names`, each as soon as those before it are there: sums then have the same bits.
 
-    A second envelope of a silo, or one of a silo that was not asked, is passed on at once.
+    A silo's second envelope never overtakes its first; one of a silo that was not asked is passed on at once.
     """
-    waiting: dict[str, Envelope] = {}
-    answered: set[str] = set()
+    waiting: dict[str, list[Envelope]] = {}
     position = 0
     for envelope in envelopes:
-        if envelope.silo not in names or envelope.silo in answered:
+        if envelope.silo not in names[position:]:
             yield envelope
             continue
-        answered.add(envelope.silo)
-        waiting[envelope.silo] = envelope
+        waiting.setdefault(envelope.silo, []).append(envelope)
         while position < len(names) and names[position] in waiting:
-            yield waiting.pop(names[position])
+            yield from waiting.pop(names[position])
             position += 1
     for name in names[position:]:
-        if name in waiting:
-            yield waiting.pop(name)
+        yield from waiting.pop(name, ())
 
 
 def carry_over(old: Layout, values: Tensor, new: Layout, target: Tensor) -> None:

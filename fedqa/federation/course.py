@@ -67,7 +67,7 @@ class Participation:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"participation: {name} must be at least 1, got {value}")
-        if not self.timeout_s > 0:
+        if not 0 < self.timeout_s < float("inf"):
             raise ConfigError(f"participation: timeout_s must be above 0, got {self.timeout_s}")
 
 
@@ -76,6 +76,10 @@ class Replica:
     """A second model that never leaves the silo, drawn towards the received one (Ditto)."""
 
     proximal_weight: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.proximal_weight < float("inf"):
+            raise ConfigError(f"replica: proximal_weight must be a number from 0, got {self.proximal_weight}")
 
 
 @dataclass(frozen=True)
@@ -187,9 +191,18 @@ class Course:
         merged = {**to_table(stage.local), **changes}
         return from_table(Local, merged, f"local settings of silo {silo!r}")
 
+    def draws_as(self, silo: str) -> str:
+        """Whose random numbers a silo uses: its own; the pool, those of the first silo by name.
+
+        Central training of one silo is then that silo's own training, bit for bit.
+        """
+        return min(plan.name for plan in self.silos) if silo == POOL else silo
+
     @cached_property
     def fingerprint(self) -> str:
-        text = json.dumps(to_table(self), sort_keys=True, allow_nan=False)
+        """Of the course as a file would give it: a rate of 1 and one of 1.0 are the same course."""
+        table = to_table(from_table(Course, to_table(self), "course"))
+        text = json.dumps(table, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def without(self, silo: str) -> "Course":

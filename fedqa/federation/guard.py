@@ -54,7 +54,7 @@ class Passed:
     """What the guard remembers of an accepted update: enough to know it again, and to judge the next ones."""
 
     norm: float
-    total: float
+    total: float  # of some values from all over it: two honest updates do not have the same by chance
 
 
 @dataclass
@@ -69,26 +69,31 @@ class Guard:
         """The good updates, in the order they came; at most two are held back until enough lengths are known."""
         norms: dict[str, float] = {}  # of this round
         seen: set[str] = set()
-        held: list[Update] = []
+        held: list[tuple[Update, Passed]] = []
         for envelope in envelopes:
             try:
+                if envelope.silo in seen:  # whatever the first one was: there is no second try
+                    raise BoundaryError("duplicate")
+                seen.add(envelope.silo)
                 update = opened(envelope, Update, expected.size * 4 + wire.MAX_HEADER + 64)
                 check_update(update, envelope.silo, expected)
-                if envelope.silo in seen:
-                    raise BoundaryError("duplicate")
-                passed = self._known_again(update)
+                passed = self._measured(update)
             except BoundaryError as problem:
                 refuse(envelope.silo, problem.code)
                 continue
-            seen.add(envelope.silo)
             norms[update.silo] = passed.norm
-            held.append(update)
+            held.append((update, passed))
             if len(self._others(update.silo, norms)) >= 2:
                 yield from self._release(held, norms, expected, refuse)
         yield from self._release(held, norms, expected, refuse)
 
-    def _known_again(self, update: Update) -> Passed:
-        passed = Passed(float(update.delta.norm()), float(update.delta.sum()))
+    def _measured(self, update: Update) -> Passed:
+        some = update.delta[:: max(1, update.delta.numel() // 999)]  # reading all again would cost as much as mixing
+        passed = Passed(float(update.delta.norm()), float(some.sum(dtype=torch.float64)))
+        # A norm is finite only if every value is, and costs a twentieth of asking each one. Values so large that
+        # their squares overflow are refused with it.
+        if not math.isfinite(passed.norm):
+            raise BoundaryError("not_finite")
         if passed.norm > 0 and self.history.get(update.silo) == passed:
             raise BoundaryError("replayed")
         return passed
@@ -98,19 +103,23 @@ class Guard:
         return sorted(norm for name, norm in {**past, **norms}.items() if name != silo)
 
     def _release(
-        self, held: list[Update], norms: dict[str, float], expected: Expected, refuse: Callable[[str, str], None]
+        self,
+        held: list[tuple[Update, Passed]],
+        norms: dict[str, float],
+        expected: Expected,
+        refuse: Callable[[str, str], None],
     ) -> Iterator[Update]:
         # Judged together, then released: an absurd one must not widen the bound for the next.
-        verdicts = [norms[update.silo] <= self._bound(update.silo, norms, expected) for update in held]
-        released, held[:] = list(zip(held, verdicts, strict=True)), []
-        while released:
-            update, good = released.pop(0)
+        verdicts = [passed.norm <= self._bound(update.silo, norms, expected) for update, passed in held]
+        while held:
+            (update, passed), good = held.pop(0), verdicts.pop(0)
             if good:
-                self.history[update.silo] = Passed(norms[update.silo], float(update.delta.sum()))
+                self.history[update.silo] = passed
                 yield update
             else:
                 del norms[update.silo]
                 refuse(update.silo, "absurd_norm")
+            del update  # the last reference here: its memory is free once the receiver is done with it
 
     def _bound(self, silo: str, norms: Mapping[str, float], expected: Expected) -> float:
         floor = NORM_FLOOR * (1 + expected.weights_norm)
@@ -127,7 +136,7 @@ def opened(envelope: Envelope, kind: type[R], max_bytes: int) -> R:
     if isinstance(content, bytes | bytearray | memoryview):
         content = wire.decode(content, max_bytes)
     if isinstance(content, Refusal):
-        raise BoundaryError(content.code if content.code in REFUSALS else "refused")
+        raise BoundaryError(content.code if content.code in list(REFUSALS) else "refused")
     if not isinstance(content, kind):
         raise BoundaryError("wrong_kind")
     return content
@@ -151,15 +160,24 @@ def check_update(update: Update, sender: str, expected: Expected) -> None:
     check_metrics(update.metrics)
 
 
+def check_report(report: Report, sender: str, course: str, stage: int) -> None:
+    """Raise BoundaryError with the first thing that is wrong with a silo's scores."""
+    if report.silo != sender:
+        raise BoundaryError("wrong_sender")
+    if report.course != course:
+        raise BoundaryError("wrong_course")
+    if report.stage != stage:
+        raise BoundaryError("wrong_stage")
+    check_metrics(report.metrics)
+
+
 def _check_delta(delta: Tensor, size: int) -> None:
-    if not isinstance(delta, Tensor) or delta.dtype != torch.float32:
+    if type(delta) is not Tensor or delta.dtype != torch.float32 or delta.layout != torch.strided:
         raise BoundaryError("wrong_dtype")
-    if delta.shape != (size,) or delta.layout != torch.strided:
+    if delta.requires_grad or delta.is_inference() or delta.device.type != "cpu":  # mixing adds up in this memory
+        raise BoundaryError("wrong_dtype")
+    if delta.shape != (size,) or not delta.is_contiguous():
         raise BoundaryError("wrong_length")
-    # A norm is finite only if every value is, and costs a twentieth of asking each one. Values so large that
-    # their squares overflow are refused with it.
-    if size and not math.isfinite(float(delta.norm())):
-        raise BoundaryError("not_finite")
 
 
 def _check_counts(update: Update, batch: int) -> None:
@@ -171,6 +189,8 @@ def _check_counts(update: Update, batch: int) -> None:
 
 
 def _check_loss(loss: LossSummary) -> None:
+    if not isinstance(loss, LossSummary):
+        raise BoundaryError("wrong_loss")
     values = (loss.first, loss.last, loss.max, loss.min)
     if any(type(value) is not float or not math.isfinite(value) for value in values):
         raise BoundaryError("wrong_loss")
@@ -201,6 +221,7 @@ REFUSALS = {  # what a silo, or the engine in its name, may say instead of an an
     "not_in_course": "the course does not allow what was asked",
     "bad_request": "the weights or tensors it was sent are not what the course says",
     "failed": "the silo's work ended with an error; its own log says which",
+    "diverged": "its losses or weights became infinite; a lower learning rate may help",
     "no_examples": "the silo has no training examples",
     "late": "no answer before the deadline",
     "died": "the silo's process ended",

@@ -50,6 +50,10 @@ class Ledger:
         self._path = path
         self._open: tuple[int, sqlite3.Connection] | None = None
 
+    def open(self) -> None:
+        """Create the table now, so that the first round need not."""
+        self._connection.execute("SELECT 1")
+
     @property
     def _connection(self) -> sqlite3.Connection:
         # SQLite's connections do not survive a fork, and engines fork: each process opens its own.

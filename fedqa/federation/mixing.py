@@ -49,19 +49,20 @@ class Mixer:
     def _mix_stream(self, updates: Iterable[Update]) -> Mixed:
         weigher = cast(OneRow, self._weigher)
         total: Tensor | None = None
+        first = 0.0  # the sum is kept in units of the first share, so that an update alone keeps its bits
         shares: dict[str, float] = {}
         for update in updates:
             share = shares[update.silo] = weigher.share(update)
             if share <= 0:
                 continue
             if total is None:
-                total = update.delta.mul_(share)  # the first update's memory becomes the sum: no vector is added
+                total, first = update.delta, share  # the first update's memory becomes the sum: no vector is added
             else:
-                total.add_(update.delta, alpha=share)
+                total.add_(update.delta, alpha=share / first)
         if total is None:
             return Mixed({}, {ALL: shares})
         whole = sum(shares.values())
-        return Mixed({ALL: total.div_(whole)}, {ALL: {silo: share / whole for silo, share in shares.items()}})
+        return Mixed({ALL: total.div_(whole / first)}, {ALL: {silo: share / whole for silo, share in shares.items()}})
 
     def _mix_row(self, updates: Sequence[Update]) -> Mixed:
         weigher = cast(OneRow, self._weigher)

@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import Tensor
 
 from fedqa import __version__
@@ -77,37 +78,41 @@ class RunFolder:
         """Write a round down: first its checkpoint, then the line that makes it count."""
         write_tensors(self._checkpoint(record.round), state)
         line = json.dumps(asdict(record), allow_nan=False) + "\n"
-        with self.rounds_path.open("a", encoding="utf-8") as file:
-            file.write(line)
+        with self.rounds_path.open("ab") as file:
+            file.truncate(len(self._whole_lines()))  # a killed run may have left half a line
+            file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
         self._checkpoint(record.round - 2).unlink(missing_ok=True)
 
     def records(self) -> list[RoundRecord]:
-        """All committed rounds. A half-written last line is removed: its round did not happen."""
-        if not self.rounds_path.exists():
-            return []
-        text = self.rounds_path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:
-            with self.rounds_path.open("r+b") as file:
-                file.truncate(len(whole))
-        return [self._record(number, line) for number, line in enumerate(whole.splitlines(), start=1)]
+        """All committed rounds. A half-written last line is passed over: its round did not happen."""
+        return [self._record(number, line) for number, line in enumerate(self._whole_lines().splitlines(), start=1)]
+
+    def _whole_lines(self) -> bytes:
+        text = self.rounds_path.read_bytes() if self.rounds_path.exists() else b""
+        return text[: text.rfind(b"\n") + 1]
 
     def _record(self, number: int, line: bytes) -> RoundRecord:
         try:
             table = json.loads(line)
+            if table["round"] != number:
+                raise ValueError(f"round {table['round']} stands where round {number} belongs")
             accepted = {silo: Accepted(**values) for silo, values in table.pop("accepted").items()}
             asked, refused = tuple(table.pop("asked")), tuple((s, c) for s, c in table.pop("refused"))
-            return RoundRecord(accepted=accepted, asked=asked, refused=refused, **table)
-        except (ValueError, TypeError, KeyError) as problem:
+            metrics = {s: {key: tuple(v) for key, v in m.items()} for s, m in table.pop("metrics").items()}
+            return RoundRecord(accepted=accepted, asked=asked, refused=refused, metrics=metrics, **table)
+        except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise RunError(f"{self.rounds_path}, line {number} cannot be read ({problem}); start a new run") from None
 
     def checkpoint(self, round_number: int) -> dict[str, Tensor]:
         path = self._checkpoint(round_number)
         if not path.exists():
             raise RunError(f"{path} is missing, so round {round_number} cannot be continued from; start a new run")
-        return read_tensors(path)
+        try:
+            return read_tensors(path)
+        except SafetensorError as problem:
+            raise RunError(f"{path} cannot be read ({problem}); start a new run") from None
 
     def _checkpoint(self, round_number: int) -> Path:
         return self.path / "checkpoints" / f"round-{round_number:06d}.safetensors"

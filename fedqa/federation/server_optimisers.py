@@ -8,6 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fedqa.errors import ConfigError
+
 State = dict[str, Tensor]  # what an optimiser remembers of one model; empty at first, changed in place
 
 
@@ -31,6 +33,9 @@ class Sgd:
     learning_rate: float = 1.0
     momentum: float = 0.9
 
+    def __post_init__(self) -> None:
+        _check("sgd", above_0={"learning_rate": self.learning_rate}, shares={"momentum": self.momentum})
+
     def step(self, delta: Tensor, state: State, t: int) -> Tensor:
         velocity = state.setdefault("velocity", torch.zeros_like(delta))
         velocity.mul_(self.momentum).add_(delta)
@@ -45,6 +50,13 @@ class Adam:
     beta1: float = 0.9
     beta2: float = 0.99
     floor: float = 1e-3  # tau of the paper: keeps rarely changed coordinates from leaping
+
+    def __post_init__(self) -> None:
+        _check(
+            "adam",
+            above_0={"learning_rate": self.learning_rate, "floor": self.floor},
+            shares={"beta1": self.beta1, "beta2": self.beta2},
+        )
 
     def step(self, delta: Tensor, state: State, t: int) -> Tensor:
         mean, square = _moments(delta, state)
@@ -62,6 +74,13 @@ class Yogi:
     beta2: float = 0.99
     floor: float = 1e-3
 
+    def __post_init__(self) -> None:
+        _check(
+            "yogi",
+            above_0={"learning_rate": self.learning_rate, "floor": self.floor},
+            shares={"beta1": self.beta1, "beta2": self.beta2},
+        )
+
     def step(self, delta: Tensor, state: State, t: int) -> Tensor:
         mean, square = _moments(delta, state)
         mean.lerp_(delta, 1 - self.beta1)
@@ -76,6 +95,15 @@ class Damped:
 
     def step(self, delta: Tensor, state: State, t: int) -> Tensor:
         return delta.div_(t)
+
+
+def _check(name: str, *, above_0: Mapping[str, float], shares: Mapping[str, float]) -> None:
+    for key, value in above_0.items():
+        if not 0 < value < float("inf"):
+            raise ConfigError(f"server optimiser {name!r}: {key} must be above 0, got {value}")
+    for key, value in shares.items():
+        if not 0 <= value < 1:
+            raise ConfigError(f"server optimiser {name!r}: {key} must be from 0 to below 1, got {value}")
 
 
 def _moments(delta: Tensor, state: State) -> tuple[Tensor, Tensor]:

@@ -42,7 +42,7 @@ from fedqa.federation.workshop import Bench, Workshop
 from fedqa.files import write_json
 from fedqa.models.flat import FlatModel
 from fedqa.seeds import derive, generator
-from fedqa.skills.skill import Features, Skill
+from fedqa.skills.skill import Features, Scores, Skill
 from fedqa.training import Term, Trace, fit, one_thread
 
 Progress = Callable[[int, int], None]
@@ -103,16 +103,15 @@ class Silo:
         turn = self._turn(request.round)
         bench = self.workshop.bench(self.skill, turn.stage_index)
         kept = self._receive(bench, turn.stage_index, turn.round, request.weights)
-        received = bench.model.trainable.clone()
         metrics = self._score(bench, "received", "dev", turn.round) if turn.scored else {}
-        trace = self._work(bench, turn, "main", kept, received, progress)
-        delta = _settle(bench.model, received)
+        before = Before(bench.model, request.weights)
+        trace = self._work(bench, turn, "main", kept, before, progress)
+        delta = before.settle(bench.model, bench.vectors.take(bench.model.shared.numel()))
         keep = self._private_tensors(bench, turn, "main")
         if turn.stage.replica is not None:
-            self._work_on_replica(bench, turn, kept, received)
+            self._work_on_replica(bench, turn, kept, before)
             keep |= self._private_tensors(bench, turn, "replica")
-        if keep:
-            self.state.keep("round", turn.round, keep)
+        self.state.keep("round", turn.round, keep)
         if turn.scored:
             metrics |= self._score(bench, "personal", "dev", turn.round)
             self.state.keep("personal", turn.round, bench.model.state())
@@ -130,8 +129,6 @@ class Silo:
         model = bench.model
         if weights.dtype != torch.float32 or weights.shape != model.received.shape:
             raise BoundaryError("bad_request")
-        if weights.numel() and not math.isfinite(float(weights.sum())):
-            raise BoundaryError("bad_request")
         model.reset()
         model.load(self.state.newest("stage", stage, stage + 1))
         kept = self.state.newest("round", self.course.first_round(stage), before_round)
@@ -145,7 +142,7 @@ class Silo:
         turn: "_Turn",
         replica: str,
         kept: Mapping[str, Tensor],
-        received: Tensor,
+        before: "Before",
         progress: Progress,
     ) -> Trace:
         local = self.course.local_of(self.name, turn.stage)
@@ -156,29 +153,34 @@ class Silo:
         objective = turn.stage.objective
         if replica == "replica" and turn.stage.replica is not None:
             objective = (*objective, Term("prox", turn.stage.replica.proximal_weight))
-        with _seeded(derive(self.course.seed, "dropout", turn.round, self.name, replica)):
+        drawn = (turn.round, self.course.draws_as(self.name), replica)
+        with _seeded(derive(self.course.seed, "dropout", *drawn)):
             bench.model.module.train()
-            return fit(
+            trace = fit(
                 lambda batch: self.skill.loss(bench.model.module, batch),
                 bench.model.trained_parameters(),
                 bench.optimiser,
                 data=self.features,
                 local=local,
                 terms=objective,
-                rng=generator(self.course.seed, "train", turn.round, self.name, replica),
-                anchor=bench.model.trained_views(received),
+                rng=generator(self.course.seed, "train", *drawn),
+                anchor=before.views(bench.model),
                 first_step=earlier,
                 horizon=per_round * (turn.stage.rounds if local.horizon == "run" else 1),
                 progress=progress,
             )
+        # Said before anything is kept, so that the next round starts from the last sound state.
+        if not all(map(math.isfinite, (*trace.losses, float(bench.model.trainable.norm())))):
+            raise BoundaryError("diverged")
+        return trace
 
-    def _work_on_replica(self, bench: Bench, turn: "_Turn", kept: Mapping[str, Tensor], received: Tensor) -> None:
+    def _work_on_replica(self, bench: Bench, turn: "_Turn", kept: Mapping[str, Tensor], before: "Before") -> None:
         """Train the silo's second model, which starts as the first one did and never leaves (Ditto)."""
-        bench.model.trainable.copy_(received)
+        before.restore(bench.model)
         bench.model.load(_under("replica/", kept))
-        before = bench.model.trainable.clone()
-        self._work(bench, turn, "replica", kept, received, lambda done, total: None)
-        _settle(bench.model, before)
+        own = Before(bench.model, bench.model.received.clone())
+        self._work(bench, turn, "replica", kept, before, lambda done, total: None)
+        own.settle(bench.model, torch.empty_like(bench.model.shared))
 
     def _private_tensors(self, bench: Bench, turn: "_Turn", replica: str) -> dict[str, Tensor]:
         """What must outlast the round: private parameters (all of a replica's), and moments if they are kept."""
@@ -198,7 +200,7 @@ class Silo:
             course=request.course,
             round=request.round,
             layout=model.layout.fingerprint,
-            delta=delta[model.layout.n_private :],
+            delta=delta,
             n_examples=self.features.n_train,
             n_seen=trace.n_seen,
             n_steps=len(losses),
@@ -217,29 +219,43 @@ class Silo:
         model = bench.model
         self._receive(bench, request.stage, self.course.first_round(request.stage + 1), request.weights)
         self.state.keep("stage", request.stage + 1, model.state())
-        metrics: dict[str, Summary] = {}
-        if request.stage == last and self.course.evaluation.every > 0:
-            end = self.course.rounds + 1
-            metrics |= self._score_both(bench, "received", end)
-            model.load(self.state.newest("personal", 0, end))
-            metrics |= self._score_both(bench, "personal", end)
-            model.load(self.state.best_tensors())
-            metrics |= self._score_both(bench, "best", end)
+        scored = request.stage == last and self.course.evaluation.every > 0
+        metrics = self._score_at_end(bench) if scored else {}
         return Report(self.name, request.course, request.stage, metrics)
 
-    def _score_both(self, bench: Bench, point: Point, round_number: int) -> dict[str, Summary]:
-        return {
-            **self._score(bench, point, "dev", round_number),
-            **self._score(bench, point, "test", round_number),
+    def _score_at_end(self, bench: Bench) -> dict[str, Summary]:
+        """Dev and test at all three points. Two of them are often the same model, which is then scored once."""
+        end, model = self.course.rounds + 1, bench.model
+        points: dict[Point, Callable[[], dict[str, Tensor]]] = {
+            "received": dict,
+            "personal": lambda: self.state.newest("personal", 0, end),
+            "best": self.state.best_tensors,
         }
+        metrics: dict[str, Summary] = {}
+        seen: list[tuple[Tensor, dict[Split, Scores]]] = []
+        for point, tensors in points.items():
+            model.load(tensors())
+            known = next((scores for buffer, scores in seen if torch.equal(buffer, model.buffer)), None)
+            scores = known or {split: self._scores(bench, split) for split in ("dev", "test")}
+            seen.append((model.buffer.clone(), scores))
+            for split in scores:
+                metrics |= self._note(model, point, split, scores[split], end)
+        return metrics
 
     def _score(self, bench: Bench, point: Point, split: Split, round_number: int) -> dict[str, Summary]:
-        module = bench.model.module.eval()
-        scores = self.skill.score(module, self.features, split)
+        return self._note(bench.model, point, split, self._scores(bench, split), round_number)
+
+    def _scores(self, bench: Bench, split: Split) -> Scores:
+        return self.skill.score(bench.model.module.eval(), self.features, split)
+
+    def _note(
+        self, model: FlatModel, point: Point, split: Split, scores: Scores, round_number: int
+    ) -> dict[str, Summary]:
+        """Write scores down in the silo, remember the model if it is its best on dev; returns what may be told."""
         values = {metric: [float(v) for v in array] for metric, array in scores.items()}
-        write_json(self.folder / "scores" / f"{point}-{split}.json", values)  # per question: stays in the silo
+        write_json(self.folder / "scores" / f"{point}-{split}.json", values)
         if split == "dev" and point != "best":
-            self._remember_best(bench.model, point, values[self.skill.higher_is_better], round_number)
+            self._remember_best(model, point, values[self.skill.higher_is_better], round_number)
         return {f"{point}/{split}/{metric}": Summary.of(array) for metric, array in scores.items()}
 
     def _remember_best(self, model: FlatModel, point: Point, values: list[float], round_number: int) -> None:
@@ -274,11 +290,29 @@ class _Turn:
     scored: bool
 
 
-def _settle(model: FlatModel, before: Tensor) -> Tensor:
-    """The change since `before`. Weights move by it: what a silo keeps and what can be rebuilt are the same bits."""
-    delta = model.trainable - before
-    torch.add(before, delta, out=model.trainable)
-    return delta
+class Before:
+    """A model's trained parameters before a round of work. The received part is not copied: nobody changes it."""
+
+    def __init__(self, model: FlatModel, received: Tensor) -> None:
+        self._private, self._shared = model.private.clone(), received[: model.shared.numel()]
+
+    def settle(self, model: FlatModel, delta: Tensor) -> Tensor:
+        """Write the change of the shared part into `delta`, and let the weights move by exactly that change.
+
+        So what a silo keeps and what can be rebuilt from its updates are the same bits, private or shared.
+        """
+        torch.sub(model.shared, self._shared, out=delta)
+        torch.add(self._shared, delta, out=model.shared)
+        torch.add(self._private, model.private - self._private, out=model.private)
+        return delta
+
+    def restore(self, model: FlatModel) -> None:
+        model.private.copy_(self._private)
+        model.shared.copy_(self._shared)
+
+    def views(self, model: FlatModel) -> list[Tensor]:
+        """The values in the shapes of the trained parameters."""
+        return model.trained_views(self._private, self._shared)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages as bytes. Each is a well-formed safetensors file: eight bytes of header length, a JSON header, raw tensors.
 
-Nothing is allocated before the header has been checked against the bytes that are really there, nothing is unpickled,
-and tensors are views of the received buffer.
+Nothing is allocated before the header has been checked against the bytes that are really there, and nothing is
+unpickled. Sending copies no tensor, receiving copies each once.
 """
 
 import json
@@ -25,6 +25,7 @@ KINDS: Mapping[str, type[Request | Reply]] = {
 }
 DTYPES = {"F32": torch.float32, "I64": torch.int64, "I8": torch.int8, "U8": torch.uint8}
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+TENSOR_FIELDS = frozenset({"delta", "weights", "tensors"})  # what is not in the JSON
 _LENGTH = struct.Struct("<Q")
 
 
@@ -66,7 +67,7 @@ def decode(data: bytes | bytearray | memoryview, max_bytes: int) -> Request | Re
         return _message(meta, tensors)
     except BoundaryError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, FedQAError) as problem:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, FedQAError) as problem:
         raise BoundaryError("malformed", str(problem)) from None
 
 
@@ -86,6 +87,8 @@ def _read_tensors(entries: Mapping[str, Any], body: memoryview) -> dict[str, Ten
         dtype, shape, (start, stop) = DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
         if not all(type(n) is int and 0 <= n < 1 << 40 for n in (*shape, start, stop)) or len(shape) > 4:
             raise BoundaryError("malformed", "absurd shape")
+        if prod(n or 1 for n in shape) >= 1 << 40:  # an empty tensor may claim anything in its other dimensions
+            raise BoundaryError("malformed", "absurd shape")
         if start != expected or stop > len(body) or stop - start != prod(shape) * dtype.itemsize:
             raise BoundaryError("malformed", "shape and bytes disagree")
         # bytearray: torch wants memory it may write to, and one copy here also frees the sender's buffer
@@ -100,19 +103,20 @@ def _read_tensors(entries: Mapping[str, Any], body: memoryview) -> dict[str, Ten
 def _message(meta: dict[str, Any], tensors: dict[str, Tensor]) -> Request | Reply:
     kind = KINDS[meta.pop("kind")]
     names = {field.name for field in fields(kind)}
+    if not TENSOR_FIELDS.isdisjoint(meta):
+        raise BoundaryError("malformed", "a tensor among the fields")
     if "tensors" in names:
-        meta["tensors"] = tensors
-    else:
-        wanted = {name for name in ("delta", "weights") if name in names}
-        if set(tensors) != wanted:
-            raise BoundaryError("malformed", "extra or missing tensor")
-        meta.update(tensors)
-    return from_table(kind, meta, "message")
+        return from_table(kind, {**meta, "tensors": tensors}, "message")
+    if set(tensors) != TENSOR_FIELDS & names:
+        raise BoundaryError("malformed", "extra or missing tensor")
+    return from_table(kind, {**meta, **tensors}, "message")
 
 
 def _tensors_of(message: Request | Reply) -> dict[str, Tensor]:
     if isinstance(message, Exchange | Contribution):
-        return {name: tensor.contiguous() for name, tensor in message.tensors.items()}
+        # widest first, so that each starts at a multiple of its own width
+        by_width = sorted(message.tensors.items(), key=lambda item: -item[1].element_size())
+        return {name: tensor.contiguous() for name, tensor in by_width}
     if isinstance(message, Update):
         return {"delta": message.delta.contiguous()}
     if isinstance(message, Train | Finish):
@@ -124,7 +128,7 @@ def _fields_json(message: Request | Reply) -> str:
     table: dict[str, object] = {"kind": type(message).__name__.lower()}
     for field in fields(message):
         value = getattr(message, field.name)
-        if field.name not in ("delta", "weights", "tensors"):
+        if field.name not in TENSOR_FIELDS:
             table[field.name] = plain(value)
     return json.dumps(table, separators=(",", ":"))
 

@@ -2,13 +2,14 @@
 """Where local work is done: one model object per skill, laid out for one stage, used by every silo in turn."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from fedqa.federation.course import Course
 from fedqa.federation.sharing import Rule, compile_layout
 from fedqa.models.flat import FlatModel
 from fedqa.models.tagged import TaggedModel
+from fedqa.models.vectors import VectorPool
 from fedqa.skills.skill import Skill
 from fedqa.training import Adam
 
@@ -21,6 +22,7 @@ class Bench:
 
     model: FlatModel
     stage: int
+    vectors: VectorPool = field(default_factory=VectorPool)
 
     @cached_property
     def optimiser(self) -> Adam:
@@ -37,12 +39,14 @@ class Workshop:
         bench = self._benches.get(id(skill))
         if bench is not None and bench.stage == stage:
             return bench
-        rule = self._course.stages[stage].sharing if stage >= 0 else NOTHING
+        tagged = self._build(skill) if bench is None else bench.model.model
+        rules = [stage.sharing for stage in self._course.stages[: stage + 1]] or [NOTHING]
+        *earlier, layout = [compile_layout(tagged, rule) for rule in rules]
+        changed_before = {entry.name for layout in earlier for entry in layout.changeable}
         if bench is None:
-            tagged = self._build(skill)
-            model = FlatModel(tagged, compile_layout(tagged, rule))
+            model = FlatModel(tagged, layout, changed_before)
         else:
             model = bench.model
-            model.bind(compile_layout(model.model, rule))
+            model.bind(layout, changed_before)
         self._benches[id(skill)] = Bench(model, stage)
         return self._benches[id(skill)]

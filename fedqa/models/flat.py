@@ -4,7 +4,7 @@
 Loading received weights is one copy, an update one subtraction, and one module serves every silo in turn.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,22 +16,26 @@ from fedqa.models.tagged import TaggedModel
 class FlatModel:
     """`buffer` is `[private | shared | synced]`; the module's parameters point into it."""
 
-    def __init__(self, model: TaggedModel, layout: Layout) -> None:
+    def __init__(self, model: TaggedModel, layout: Layout, changed_before: Collection[str] = ()) -> None:
         self.model = model
         self._parameters = dict(model.module.named_parameters())
         self._as_loaded: dict[str, Tensor] = {}  # of every parameter that a layout has ever made changeable
-        self.bind(layout)
+        self.bind(layout, changed_before)
 
     @property
     def module(self) -> nn.Module:
         return self.model.module
 
-    def bind(self, layout: Layout) -> None:
-        """Lay the parameters out for another stage; all values return to what was loaded."""
+    def bind(self, layout: Layout, changed_before: Collection[str] = ()) -> None:
+        """Lay the parameters out for another stage; all values return to what was loaded.
+
+        `changed_before` names what earlier stages could change: frozen now, it still differs from silo to silo.
+        """
         self.layout = layout
+        self._settled = [entry.name for entry in layout.frozen if entry.name in changed_before]
         entries = layout.changeable
-        for entry in entries:
-            self._as_loaded.setdefault(entry.name, self._parameters[entry.name].data.float())
+        for name in (*(entry.name for entry in entries), *self._settled):
+            self._as_loaded.setdefault(name, self._parameters[name].data.float())
         self.loaded = self._flatten(entries)
         self.buffer = self.loaded.clone()
         self._point(entries)
@@ -55,10 +59,9 @@ class FlatModel:
         for name, parameter in self._parameters.items():
             parameter.requires_grad_(name in trained)
             parameter.grad = None
-        # A parameter trained in an earlier stage and frozen now still differs from silo to silo.
-        self._thawed_before = [e.name for e in self.layout.frozen if e.name in self._as_loaded]
-        for name in self._thawed_before:
-            self._parameters[name].data = self._as_loaded[name].clone()
+        for entry in self.layout.frozen:
+            if entry.name in self._as_loaded:  # it may point into the buffer of another stage
+                self._parameters[entry.name].data = self._as_loaded[entry.name].clone()
 
     def _slice(self) -> None:
         first, last = self.layout.n_private, self.layout.n_private + self.layout.n_shared
@@ -71,26 +74,32 @@ class FlatModel:
         return self.loaded[self.layout.n_private :]
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        return [self._parameters[e.name] for e in (*self.layout.private, *self.layout.shared)]
+        """In the model's own order: the norm of a gradient then has the same bits, whatever is shared."""
+        return [parameter for parameter in self._parameters.values() if parameter.requires_grad]
 
-    def trained_views(self, vector: Tensor) -> list[Tensor]:
-        """A vector like `trainable`, cut and shaped as the trained parameters."""
-        parameters = self.trained_parameters()
-        pieces = torch.split(vector, [p.numel() for p in parameters])
-        return [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
+    def trained_views(self, private: Tensor, shared: Tensor) -> list[Tensor]:
+        """Vectors like `private` and `shared`, cut and shaped as the trained parameters."""
+        views = {**_cut(private, self.layout.private), **_cut(shared, self.layout.shared)}
+        return [views[name] for name in self._parameters if name in views]
 
     def reset(self) -> None:
-        """Back to the values that were loaded, so nothing of the silo before is left."""
-        self.buffer.copy_(self.loaded)
-        for name in self._thawed_before:
+        """All that is not received goes back to what was loaded, so nothing of the silo before is left."""
+        self.private.copy_(self.loaded[: self.layout.n_private])
+        for name in self._settled:
             self._parameters[name].data.copy_(self._as_loaded[name])
 
     def state(self) -> dict[str, Tensor]:
         """Views, by name, of all that may differ from the model as loaded."""
-        names = [e.name for e in self.layout.changeable] + self._thawed_before
+        names = [e.name for e in self.layout.changeable] + self._settled
         return {name: self._parameters[name].data for name in names}
 
     def load(self, values: Mapping[str, Tensor]) -> None:
-        """Overwrite parameters by name."""
+        """Overwrite parameters by name; only those of `state`, the others belong to every silo alike."""
+        state = self.state()
         for name, value in values.items():
-            self._parameters[name].data.copy_(value.view(self._parameters[name].shape))
+            state[name].copy_(value.view(state[name].shape))
+
+
+def _cut(vector: Tensor, entries: Sequence[Entry]) -> dict[str, Tensor]:
+    pieces = torch.split(vector, [entry.size for entry in entries]) if entries else ()
+    return {entry.name: piece.view(entry.shape) for entry, piece in zip(entries, pieces, strict=True)}

@@ -56,6 +56,11 @@ class Matcher(nn.Module):
             scores = scores.index_put((i, j), self.readings(pairs), accumulate=True)
         return scores
 
+    def total(self, cosines: Tensor, pairs: Sequence[tuple[Tokens, Tokens]]) -> Tensor:
+        """The scores of pairs of question and passage whose cosines are known: [pairs]."""
+        scores = torch.zeros_like(cosines) if self.log_scale is None else self.compared(cosines)
+        return scores if self.cross is None else scores + self.readings(pairs)
+
     def compared(self, cosines: Tensor) -> Tensor:
         """Cosines as scores."""
         assert self.log_scale is not None

@@ -32,4 +32,7 @@ def make_skill(name: str, options: Mapping[str, object], where: str) -> Skill:
     if name not in SKILLS:
         raise ConfigError(unknown("skill", name, SKILLS, where))
     entry = SKILLS[name]
-    return entry.make(from_table(entry.options, options, where))
+    try:
+        return entry.make(from_table(entry.options, options, where))
+    except ConfigError as problem:  # an option that is wrong in itself does not know where it was written
+        raise ConfigError(str(problem) if where in str(problem) else f"{where}: {problem}") from None

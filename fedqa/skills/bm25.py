@@ -4,7 +4,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-import bm25s  # type: ignore[import-untyped]
+import bm25s
 import numpy as np
 import numpy.typing as npt
 

@@ -232,14 +232,15 @@ class Match:
         A model that reads pairs looks only at the fifty best passages by keywords and vectors together.
         """
         matcher = _matcher(model)
-        (tokens,) = tokenised(features.tokenizer, [question], self.options.max_question)
         table = self.passage_vectors(model, features) if vectors is None else vectors
-        wanted: Sequence[int] = range(len(features.passages))
-        if matcher.cross is not None:
-            with evaluating(matcher):
-                cosines = _cosines(matcher, features, [(tokens, wanted)], table)
-            wanted = _fused(features.index.scores(question), cosines.cpu().numpy())[:_RERANKED]
-        (scores,) = _scores(matcher, features, [(tokens, wanted)], table)
+        (tokens,) = tokenised(features.tokenizer, [question], self.options.max_question)
+        wanted = list(range(len(features.passages)))
+        with evaluating(matcher):
+            cosines = table @ matcher.vectors([tokens])[0].cpu().numpy()
+            if matcher.cross is not None:
+                wanted = _fused(features.index.scores(question), cosines)[:_RERANKED]
+            pairs = [(tokens, features.tokens[i]) for i in wanted]
+            scores = matcher.total(torch.from_numpy(cosines[wanted]).to(matcher.encoder.device), pairs).cpu().numpy()
         return [(features.passages[wanted[i]], float(scores[i])) for i in _descending(scores)[:k]]
 
     def _splits(
@@ -265,31 +266,24 @@ class Match:
             )
 
 
-def _scores(
-    matcher: Matcher, features: MatchFeatures, asked: Sequence[Asked], table: Vectors | None = None
-) -> list[npt.NDArray[np.float32]]:
-    """The scores of each question's passages; `table` holds the vectors of all passages if they are at hand."""
-    lengths = [len(wanted) for _, wanted in asked]
-    scores = torch.zeros(sum(lengths), device=matcher.encoder.device)
+def _scores(matcher: Matcher, features: MatchFeatures, asked: Sequence[Asked]) -> Iterator[npt.NDArray[np.float32]]:
+    """The scores of each question's passages; each text is encoded once, each pair read once."""
+    pairs = [(tokens, features.tokens[i]) for tokens, wanted in asked for i in wanted]
     with evaluating(matcher):
+        cosines = torch.zeros(len(pairs), device=matcher.encoder.device)
         if matcher.log_scale is not None:
-            scores += matcher.compared(_cosines(matcher, features, asked, table))
-        if matcher.cross is not None:
-            scores += matcher.readings([(tokens, features.tokens[i]) for tokens, wanted in asked for i in wanted])
-    values, ends = scores.cpu().numpy(), np.cumsum(lengths)
-    return [values[end - length : end] for length, end in zip(lengths, ends, strict=True)]
-
-
-def _cosines(matcher: Matcher, features: MatchFeatures, asked: Sequence[Asked], table: Vectors | None) -> Tensor:
-    """One cosine per question and wanted passage, in a row; each text is encoded once."""
-    questions = matcher.vectors([tokens for tokens, _ in asked])
-    rows = [row for row, (_, wanted) in enumerate(asked) for _ in wanted]
-    if table is not None:
-        columns = [i for _, wanted in asked for i in wanted]
-        return (questions[rows] * torch.from_numpy(table).to(questions)[columns]).sum(dim=-1)
-    used = {i: column for column, i in enumerate(sorted({i for _, wanted in asked for i in wanted}))}
-    passages = matcher.vectors([features.tokens[i] for i in used])
-    return (questions[rows] * passages[[used[i] for _, wanted in asked for i in wanted]]).sum(dim=-1)
+            used = sorted({i for _, wanted in asked for i in wanted})
+            column = {i: at for at, i in enumerate(used)}
+            rows = [row for row, (_, wanted) in enumerate(asked) for _ in wanted]
+            columns = [column[i] for _, wanted in asked for i in wanted]
+            questions = matcher.vectors([tokens for tokens, _ in asked])
+            passages = matcher.vectors([features.tokens[i] for i in used])
+            cosines = (questions[rows] * passages[columns]).sum(dim=-1)
+        scores = matcher.total(cosines, pairs).cpu().numpy()
+    start = 0
+    for _, wanted in asked:
+        yield scores[start : start + len(wanted)]
+        start += len(wanted)
 
 
 def _fused(*scores: npt.NDArray[np.float32]) -> list[int]:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first step of an answer: the silo's passages that match a question, with evidence and confidence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from fedqa.answering.confidence import CANDIDATES, Asked, Confidence, calibrated
+from fedqa.answering.sentences import sentences
+from fedqa.data.passages import Passage
+from fedqa.data.records import Collection
+from fedqa.data.splits import rank
+from fedqa.models.encoding import tokenised
+from fedqa.skills.match import Match, MatchFeatures, Vectors
+from fedqa.skills.questions import judged_questions
+from fedqa.skills.skill import evaluating
+
+MAX_DEV = 200  # dev questions that the confidence is fitted to
+
+
+@dataclass(frozen=True)
+class Found:
+    """A passage, and the sentence of it (characters `start` to `end` of the document) that speaks to the question."""
+
+    passage: Passage
+    score: float
+    confidence: float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Matching:
+    """A silo's passages as its model sees them, encoded once."""
+
+    skill: Match
+    model: nn.Module
+    features: MatchFeatures
+    vectors: Vectors
+    confidence: Confidence
+
+    @classmethod
+    def of(cls, skill: Match, model: nn.Module, features: MatchFeatures, collection: Collection) -> "Matching":
+        """With a confidence fitted to the collection's dev questions."""
+        uncertain = cls(skill, model, features, skill.passage_vectors(model, features), Confidence())
+        dev = list(uncertain._dev(collection))
+        return cls(skill, model, features, uncertain.vectors, calibrated(dev))
+
+    def find(self, question: str, k: int) -> list[Found]:
+        """The best `k` passages with evidence and confidence."""
+        ranked = self.ranked(question, max(k, CANDIDATES))
+        shares = self.confidence.of([score for _, score in ranked[:CANDIDATES]])
+        shares += [0.0] * (len(ranked) - len(shares))
+        found = zip(ranked[:k], shares, strict=False)
+        return [Found(p, score, share, *self._evidence(question, p)) for (p, score), share in found]
+
+    def ranked(self, question: str, k: int) -> list[tuple[Passage, float]]:
+        """The best `k` passages with their scores."""
+        return self.skill.rank(self.model, self.features, question, k, vectors=self.vectors)
+
+    def _dev(self, collection: Collection) -> Iterator[Asked]:
+        """Rankings of the dev questions, answerable or not."""
+        position = {passage.id: i for i, passage in enumerate(self.features.passages)}
+        dev = [example for example in collection.examples if example.split == "dev"]
+        relevant = {question.text: question.relevant for question in judged_questions(dev, self.features.passages)}
+        unanswerable = {e.question: frozenset[int]() for e in dev if not e.answerable}
+        drawn = sorted((unanswerable | relevant).items(), key=lambda asked: rank(0, asked[0]))[:MAX_DEV]
+        for question, right in drawn:
+            ranked = self.ranked(question, CANDIDATES + len(right))
+            yield Asked([score for _, score in ranked], [position[passage.id] in right for passage, _ in ranked])
+
+    def _evidence(self, question: str, passage: Passage) -> tuple[int, int]:
+        """The sentence that the same model scores highest for the question."""
+        spans = sentences(passage.text)
+        options, tokenizer = self.skill.options, self.features.tokenizer
+        asked = tokenised(tokenizer, [question], options.max_question)
+        texts = tokenised(tokenizer, [passage.text[start:end] for start, end in spans], options.max_passage)
+        with evaluating(self.model):
+            scores = self.model(asked, texts, torch.ones(1, len(texts), dtype=torch.bool))
+        start, end = spans[int(scores.argmax())]
+        return passage.start + start, passage.start + end

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts cut into sentences, with offsets that stay exact."""
+
+import re
+from itertools import pairwise
+
+# A full stop, question or exclamation mark (with closing quotes and brackets) before white space ends a sentence; in
+# Chinese and Japanese the mark alone does.
+_END = re.compile("[.!?\u2026]+[\"'\u201d\u2019)\\]]*(?=\\s)|[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\u2019\uff09]*")
+# What has a full stop and goes on: titles, initials, "e.g.", and "No." before a number.
+_GOES_ON = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|cf|e\.g|i\.e|[A-Z])\.$")
+_NUMBERED = re.compile(r"\b(?:No|Nos|Art|Sec|Fig)\.\s+\d")
+_SMALL = re.compile(r"\s+[a-z]")
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Start and end (exclusive) of each sentence, without white space around it; at least one unless text is blank."""
+    cuts = [0, *(match.end() for match in _END.finditer(text) if _ends(text, match)), len(text)]
+    found = []
+    for start, end in pairwise(cuts):
+        part = text[start:end]
+        if part.strip():
+            start += len(part) - len(part.lstrip())
+            found.append((start, start + len(part.strip())))
+    return found
+
+
+def _ends(text: str, mark: re.Match[str]) -> bool:
+    around = text[max(0, mark.end() - 6) : mark.end() + 3]
+    goes_on = mark[0] == "." and (_GOES_ON.search(text[: mark.end()], mark.end() - 6) or _NUMBERED.search(around))
+    return not goes_on and not (mark[0].isascii() and _SMALL.match(text, mark.end()))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration: the sample alliance trained in four ways, compared, and asked a few questions."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedqa.answering.assistant import Answer, Assistant
+from fedqa.answering.confidence import CANDIDATES
+from fedqa.config import project_of, sample_alliance
+from fedqa.console import RunWatcher
+from fedqa.console_tables import comparison_table, plain_table, show_answers
+from fedqa.data.passages import passages
+from fedqa.data.sample import SAMPLE_SILOS, sample_silo
+from fedqa.evaluation.metrics import macro
+from fedqa.evaluation.report import write_report
+from fedqa.evaluation.run_scores import Run, load_run
+from fedqa.evaluation.words import count
+from fedqa.federation.silo import Silo
+from fedqa.files import write_json
+from fedqa.opening import OpenRun, open_run
+from fedqa.runs import train
+from fedqa.skills.match import MatchFeatures
+from fedqa.skills.questions import judged_questions
+from fedqa.tables import from_table, plain
+
+BASELINE = "zero_shot"
+METHODS = (BASELINE, "isolated", "fedavg", "fedbn")
+FEDERATED = ("fedavg", "fedbn")
+
+# All four methods together end within three minutes on two cores. The whole embedded model is used because its first
+# layers alone know too little to start from; a few steps a round are then enough to see it learn.
+SETTINGS: Mapping[str, Any] = {
+    "model": "embedded",
+    "rounds": 2,
+    "local": {"steps": 3, "batch": 16, "learning_rate": 5e-5},
+    "skills": {"match": {"train_negatives": 1}},
+    "evaluation": {"every": 2},
+}
+
+
+def run_demo(
+    out: Path, serve: bool = True, *, settings: Mapping[str, Any] = SETTINGS, progress: Console, console: Console
+) -> None:
+    """Train, compare and ask; what is trained already is not trained again. `serve` is for the page, yet to come."""
+    console.print(
+        "Five organisations that may not show each other their texts train one question-answering model together: "
+        "what leaves them is how their copy of the model changed. Below, this is compared with the model as it comes "
+        "and with every organisation training alone."
+    )
+    console.print(organisations_table())
+    for method in METHODS:
+        _train(out / method, method, settings, progress)
+    runs = [load_run(out / method) for method in METHODS]
+    console.print(comparison_table(runs))
+    best = best_on_dev([run for run in runs if run.course.method in FEDERATED])
+    progress.print(Text("asking the test questions", style="dim"))
+    _show_questions(console, _questions(out, runs[METHODS.index(BASELINE)], best), best.course.method)
+    _show_next(console, out, best)
+
+
+def _train(folder: Path, method: str, settings: Mapping[str, Any], progress: Console) -> None:
+    if (folder / "result.json").exists():
+        progress.print(Text(f"{method} is trained already", style="dim"))
+    else:
+        progress.print(Text(f"training: {method}", style="bold"))
+    with RunWatcher(progress) as watcher:
+        train(project_of(sample_alliance(method, **settings)), folder, resume=True, watcher=watcher)
+
+
+def organisations_table() -> Table:
+    table = plain_table("The sample alliance", ["organisation"], ["documents", "passages", "words", "questions"])
+    for name in SAMPLE_SILOS:
+        collection = sample_silo(name)
+        n_passages = sum(len(passages(document)) for document in collection.documents)
+        words = sum(len(document.text.split()) for document in collection.documents)
+        counts = (len(collection.documents), n_passages, words, len(collection.examples))
+        table.add_row(name, *map(count, counts))
+    return table
+
+
+def best_on_dev(runs: list[Run]) -> Run:
+    """Chosen as a silo would choose, on dev; test questions decide nothing."""
+    return max(runs, key=lambda run: macro(run.summaries("best", "dev", run.deciding).values()).mean)
+
+
+# -- questions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A test question whose right passage the federated model puts first."""
+
+    silo: str
+    question: str
+    confidence: float
+    learnt: bool  # untrained, the model puts a wrong one first
+    before: str  # the title of that one
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A question with the federated model's answers."""
+
+    asked: Candidate
+    answers: tuple[Answer, ...]
+
+
+def choose_questions(zero_shot: OpenRun, federated: OpenRun, many: int = 3) -> tuple[Shown, ...]:
+    """A question of each of `many` silos, found by asking all test questions; first one that was learnt, if any."""
+    assistants, found = {}, {}
+    for name in SAMPLE_SILOS:
+        silo = federated.silo(name)
+        assistants[name] = Assistant.of(silo)
+        found[name] = list(candidates(silo, Assistant.of(zero_shot.silo(name)), assistants[name]))
+    every = [candidate for some in found.values() for candidate in some]
+    chosen = [max(every, key=lambda one: (one.learnt, one.confidence))] if every else []
+    for one in sorted(every, key=lambda one: -one.confidence):
+        if one.silo not in {other.silo for other in chosen}:
+            chosen.append(one)
+    return tuple(Shown(one, tuple(assistants[one.silo].ask(one.question, 1))) for one in chosen[:many])
+
+
+def candidates(silo: Silo, before: Assistant, after: Assistant) -> Iterator[Candidate]:
+    """The silo's test questions that the federated model answers right."""
+    assert isinstance(silo.features, MatchFeatures)
+    passages = silo.features.passages
+    for question in judged_questions(silo.collection.of_split("test"), passages):
+        right = {passages[position].id for position in question.relevant}
+        ranked = after.matching.ranked(question.text, CANDIDATES)
+        confidence = after.matching.confidence.of([score for _, score in ranked])[0]
+        if ranked[0][0].id in right and confidence >= after.threshold:
+            ((first, _),) = before.matching.ranked(question.text, 1)
+            document = before.documents[first.document]
+            yield Candidate(silo.name, question.text, confidence, first.id not in right, document.title or document.id)
+
+
+def _questions(out: Path, baseline: Run, federated: Run) -> tuple[Shown, ...]:
+    """Chosen once and kept: asking every test question takes longer than all else that is not training."""
+    path, courses = out / "questions.json", [baseline.course.fingerprint, federated.course.fingerprint]
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["courses"] == courses:
+            return tuple(from_table(Shown, table, str(path)) for table in kept["shown"])
+    shown = choose_questions(open_run(baseline.folder), open_run(federated.folder))
+    write_json(path, {"courses": courses, "shown": plain(shown)})
+    return shown
+
+
+def _show_questions(console: Console, shown: Sequence[Shown], method: str) -> None:
+    console.print(Text(f"Three test questions, answered by {method}", style="bold"))
+    if not any(one.asked.learnt for one in shown):
+        console.print("There is no test question that the untrained model gets wrong and the federated one right.")
+    for one in shown:
+        console.print()
+        console.print(Text(f"{one.asked.silo}: {one.asked.question}", style="bold cyan"))
+        if one.asked.learnt:
+            note = f"   learnt in training: before it, the first passage was from “{one.asked.before}”"
+            console.print(Text(note, style="dim"))
+        show_answers(console, one.answers)
+
+
+def _show_next(console: Console, out: Path, best: Run) -> None:
+    report = write_report(best.folder, [out / method for method in METHODS if out / method != best.folder])
+    console.print()
+    console.print(Text("Where to look next", style="bold"))
+    silo = best.silos[0]
+    for what, how in (
+        ("a report with charts", str(report)),
+        ("all that left the " + silo, f"fedqa ledger {best.folder} {silo}"),
+        ("ask it yourself", f'fedqa ask {best.folder} {silo} "…"'),
+        ("train it otherwise", "fedqa train sample --out runs/mine --set method=fedprox --set model=embedded"),
+    ):
+        console.print(Text(f"  {what:<24}", style="dim").append(how, style="not dim"), soft_wrap=True)

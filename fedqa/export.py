@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A silo's best model as a Hugging Face folder: encoder, tokenizer, head and a model card."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from fedqa import __version__
+from fedqa.errors import RunError
+from fedqa.evaluation.words import metric_name, number
+from fedqa.federation.run_folder import RunFolder
+from fedqa.federation.silo import Silo
+from fedqa.files import write_tensors, write_text
+from fedqa.models.matcher import Matcher
+from fedqa.opening import OpenRun, model_at, open_run
+from fedqa.skills.match import Match
+from fedqa.tables import plain
+
+HEAD = "fedqa_head.safetensors"
+
+
+def export(run: Path, silo: str, folder: Path) -> Path:
+    """Write the folder, which must be new or empty; returns the model card."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder} is not empty; name a new folder, so that no file of another model stays in it")
+    opened = open_run(run)
+    owner = opened.silo(silo)
+    module = model_at(owner, "best").module
+    if not isinstance(owner.skill, Match) or not isinstance(module, Matcher):
+        raise RunError(f"silo {silo!r} learnt {owner.skill.name!r}; models of the skill 'match' can be exported")
+    _save_encoder(opened, module, folder)
+    _save_head(owner.skill, module, folder / HEAD)
+    card = folder / "README.md"
+    write_text(card, model_card(opened, owner, folder))
+    return card
+
+
+def _save_encoder(run: OpenRun, module: Matcher, folder: Path) -> None:
+    # The module's parameters lie in one buffer, which a file format of separate tensors cannot take.
+    encoder = run.setting.backbone.fresh()
+    encoder.load_state_dict(module.encoder.state_dict())
+    encoder.save_pretrained(folder)
+    run.setting.backbone.tokenizer.save_pretrained(folder)
+
+
+def _save_head(skill: Match, module: nn.Module, path: Path) -> None:
+    """All that is not the encoder, with the skill's options as metadata."""
+    head = {name: value for name, value in module.named_parameters() if not name.startswith("encoder.")}
+    write_tensors(path, head, {"skill": skill.name, "options": json.dumps(plain(skill.options))})
+
+
+def model_card(run: OpenRun, silo: Silo, folder: Path) -> str:
+    course = run.course
+    skill = silo.skill
+    assert isinstance(skill, Match)
+    scores = RunFolder(run.folder).result()
+    return _CARD.format(
+        silo=silo.name,
+        name=course.name,
+        method=course.method,
+        model=course.model,
+        rounds=course.rounds,
+        seed=course.seed,
+        course=course.fingerprint,
+        version=__version__,
+        chosen=_chosen(silo),
+        scores=_scores(scores, silo.name) or "Nothing was scored.",
+        code=loading_code(str(folder), skill.options.max_passage),
+        head=HEAD,
+        options=json.dumps(plain(skill.options)),
+        compared=_COMPARED[skill.options.interaction],
+    )
+
+
+def _chosen(silo: Silo) -> str:
+    best, rounds = silo.state.best(), silo.course.rounds
+    if best is None or not rounds:
+        return "as it was loaded" if not rounds else "which the silo has none of: its last one"
+    return f"its {best.point} model {f'of round {best.round}' if best.round <= rounds else 'after the last round'}"
+
+
+def loading_code(folder: str, max_passage: int) -> str:
+    """The lines of the card that load the model and encode passages."""
+    return f"""\
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoTokenizer
+tokenizer, model = AutoTokenizer.from_pretrained({folder!r}), AutoModel.from_pretrained({folder!r})
+inputs = tokenizer(["A passage."], return_tensors="pt", padding=True, truncation=True, max_length={max_passage})
+vectors = normalize((model(**inputs).last_hidden_state * inputs["attention_mask"].unsqueeze(-1)).sum(dim=1), dim=-1)"""
+
+
+def _scores(result: dict[str, Any], silo: str) -> str:
+    best = result["silos"].get(silo, {}).get("best", {})
+    metrics = dict.fromkeys(metric for split in best.values() for metric in split)
+    rows = [
+        f"| {metric_name(metric)} | {' | '.join(_cell(best.get(split, {}).get(metric)) for split in ('dev', 'test'))} |"
+        for metric in metrics
+    ]
+    return "\n".join(["| metric | dev | test |", "|---|--:|--:|", *rows]) if rows else ""
+
+
+def _cell(value: float | None) -> str:
+    return "\N{EN DASH}" if value is None else number(value)
+
+
+_COMPARED = {
+    "dual": "A passage's score is the cosine of its vector with the question's, times `exp(log_scale)` of the head.",
+    "cross": "Scores come from reading question and passage together, through `cross` of the head; "
+    "the vectors above only preselect passages.",
+    "residual": "A passage's score is the cosine of its vector with the question's, times `exp(log_scale)`, "
+    "plus `cross` of the head over both read together.",
+}
+
+_CARD = """\
+---
+library_name: transformers
+pipeline_tag: feature-extraction
+tags: [question-answering, federated-learning]
+---
+
+# {silo}: passages that answer a question
+
+The model of the silo **{silo}** in the alliance *{name}*, trained with fedqa {version}: method `{method}`, starting
+from `{model}`, {rounds} rounds, seed {seed}. It is the one that did best on the silo's own dev questions ({chosen}).
+
+Course `{course}`.
+
+{scores}
+
+## Loading it
+
+```python
+{code}
+```
+
+{compared} The head is in `{head}`; its options are `{options}`.
+
+## Before you pass it on
+
+It was trained on {silo}'s own text, and a model can give away what it was trained on. Whether it may leave the
+organisation is for those to decide who answer for that text.
+"""

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run, opened again: its course, a silo with its data, and the silo's model at one of its points."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from fedqa.config import Project, load_project
+from fedqa.errors import RunError, unknown
+from fedqa.federation.course import Course
+from fedqa.federation.messages import Point
+from fedqa.federation.run_folder import RunFolder
+from fedqa.federation.silo import Silo
+from fedqa.models.tagged import TaggedModel
+from fedqa.runs import Setting, read_silo, skills_of, workplace
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run whose silos are on this machine."""
+
+    folder: Path
+    project: Project
+    setting: Setting
+
+    @property
+    def course(self) -> Course:
+        return self.project.course
+
+    def silo(self, name: str) -> Silo:
+        """The silo with its data, read where the run read them."""
+        check_silo(self.folder, self.course, name)
+        data = self.project.data[name]
+        return self.setting.make_silo(name, read_silo(name, data, self.project.folder, self.course.seed))
+
+
+def open_run(folder: Path) -> OpenRun:
+    """Load the course and the model it started from. Raises RunError unless the run has ended."""
+    project = load_course(folder)
+    RunFolder(folder).result()
+    backbone, workshop = workplace(project.course)
+    setting = Setting(project.course, backbone, workshop, skills_of(project.course), [], RunFolder(folder))
+    return OpenRun(folder, project, setting)
+
+
+def load_course(folder: Path) -> Project:
+    """The course of a run, ended or not, and where its silos' data are."""
+    course_file = folder / "course.toml"
+    if not course_file.exists():
+        what = "is not a run folder: it has no course.toml" if folder.exists() else "does not exist"
+        raise RunError(f"{folder} {what}; give the folder that `fedqa train --out` was given")
+    return load_project(course_file)
+
+
+def check_silo(folder: Path, course: Course, name: str) -> None:
+    known = [plan.name for plan in course.silos]
+    if name not in known:
+        raise RunError(unknown("silo", name, known, str(folder)))
+
+
+def model_at(silo: Silo, point: Point) -> TaggedModel:
+    """The silo's model; what is kept is complete, so nothing of another point or silo is left in it."""
+    model = silo.workshop.bench(silo.skill, len(silo.course.stages) - 1).model
+    model.reset()
+    model.load(_tensors(silo, point))
+    model.module.eval()
+    return model.model
+
+
+def _tensors(silo: Silo, point: Point) -> dict[str, Tensor]:
+    """What a silo kept. Without dev questions there is no best model; a silo that never trained has no personal one."""
+    state, course = silo.state, silo.course
+    if not course.stages:
+        return {}
+    if point == "best" and state.best():
+        return state.best_tensors()
+    personal = {} if point == "received" else state.newest("personal", 0, course.rounds + 1)
+    kept = personal or state.newest("stage", len(course.stages), len(course.stages) + 1)
+    if not kept:
+        raise RunError(
+            f"silo {silo.name!r} has no model in {silo.folder}: it did not answer when the run ended, "
+            "and errors.log there may say why; train again with another --out"
+        )
+    return kept
