@@ -102,13 +102,16 @@ def demo(
     serve: Annotated[bool, typer.Option(help="Serve the page afterwards.")] = True,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the runs are kept.")] = Path("runs/demo"),
 ) -> None:
-    """Train the sample alliance in four ways, compare them, ask questions.
+    """Train the sample alliance in four ways, compare, ask questions.
 
     Takes about three minutes on two cores and no network. A second call shows the same in seconds.
     """
     from fedqa.demo import run_demo
 
-    run_demo(out, serve, progress=_console(stderr=True), console=_console())
+    try:
+        run_demo(out, serve)
+    except KeyboardInterrupt:
+        raise _interrupted(["fedqa", "demo", "--out", str(out)]) from None
 
 
 @app.command()
@@ -149,10 +152,14 @@ def _train(project: "Project", out: Path, again: list[str], **options: Any) -> d
             shown = lambda collections: _print_table(console, quarantine_table(collections))  # noqa: E731
             return run(project, out, watcher=watcher, say=watcher.say, on_data=shown, **options)
     except KeyboardInterrupt:
-        written = (out / "course.toml").exists()
-        remedy = f"go on with: {shlex.join(again)}" if written else "nothing was written"
-        typer.echo(f"fedqa: interrupted; {remedy}", err=True)
-        raise typer.Exit(130) from None
+        raise _interrupted(again if (out / "course.toml").exists() else []) from None
+
+
+def _interrupted(again: list[str]) -> typer.Exit:
+    """Says how to go on, if there is anything to go on with."""
+    remedy = f"go on with: {shlex.join(again)}" if again else "nothing was written"
+    typer.echo(f"fedqa: interrupted; {remedy}", err=True)
+    return typer.Exit(130)
 
 
 @app.command("inspect")

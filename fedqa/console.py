@@ -56,7 +56,8 @@ class RunWatcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:
+            self._progress.stop()
 
     def say(self, text: str) -> None:
         self._console.print(Text(text, style="dim"))
@@ -124,15 +125,13 @@ class RunWatcher:
 
 def round_line(record: RoundRecord, of: int) -> Text:
     """A round in a line: who was accepted and refused, the loss, the scores on dev, time and bytes."""
-    parts = [f"round {record.round:>{len(str(of))}}/{of}", f"{len(record.accepted)} accepted"]
-    line = Text("  ".join(parts))
-    for silo, code in record.refused:
-        line.append(f"  {silo} refused: {code}", style="bold red")
+    parts = [Text(f"round {record.round:>{len(str(of))}}/{of}"), Text(f"{len(record.accepted)} accepted")]
+    parts += [Text(f"{silo} refused: {code}", style="bold red") for silo, code in record.refused]
     if record.void:
-        line.append("  below the quorum: nothing changed", style="bold red")
-    line.append(f"  {_losses(record)}{_dev_scores(record)}")
-    line.append(f"  {duration(record.seconds)}  {size(record.bytes_up)} up", style="dim")
-    return line
+        parts.append(Text("below the quorum: nothing changed", style="bold red"))
+    parts += [Text(part) for part in (_losses(record), _dev_scores(record)) if part]
+    parts.append(Text(f"{duration(record.seconds)}  {size(record.bytes_up)} up", style="dim"))
+    return Text("  ").join(parts)
 
 
 def _losses(record: RoundRecord) -> str:
@@ -153,7 +152,7 @@ def _dev_scores(record: RoundRecord) -> str:
             metrics = {metric for metric, _ in found}
             name = metric_name(metrics.pop()) if len(metrics) == 1 else "score"
             shown.append((name, f"{point} {number(sum(mean for _, mean in found) / len(found))}"))
-    return f"  dev {shown[0][0]} {', '.join(text for _, text in shown)}" if shown else ""
+    return f"dev {shown[0][0]} {', '.join(text for _, text in shown)}" if shown else ""
 
 
 def _first_of(scores: Mapping[str, tuple[int, float, float]], prefix: str) -> tuple[str, float] | None:

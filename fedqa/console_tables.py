@@ -81,7 +81,7 @@ def _with_interval(estimate: Estimate | None) -> Text:
 
 def comparison_table(runs: Sequence[Run]) -> Table:
     """Methods as rows; the score of each silo's best model, the mean of silos and the worst; the best bold."""
-    silos = list(dict.fromkeys(silo for run in runs for silo in run.silos))
+    silos = list(dict.fromkeys(silo for run in runs for silo in run.deciding))
     metrics = {metric for run in runs for metric in run.deciding.values()}
     metric = metric_name(metrics.pop()) if len(metrics) == 1 else "Score"
     table = plain_table(

@@ -14,7 +14,7 @@ from rich.text import Text
 from fedqa.answering.assistant import Answer, Assistant
 from fedqa.answering.confidence import CANDIDATES
 from fedqa.config import project_of, sample_alliance
-from fedqa.console import RunWatcher
+from fedqa.console import RunWatcher, make_console
 from fedqa.console_tables import comparison_table, plain_table, show_answers
 from fedqa.data.passages import passages
 from fedqa.data.sample import SAMPLE_SILOS, sample_silo
@@ -39,16 +39,15 @@ FEDERATED = ("fedavg", "fedbn")
 SETTINGS: Mapping[str, Any] = {
     "model": "embedded",
     "rounds": 2,
-    "local": {"steps": 3, "batch": 16, "learning_rate": 5e-5},
+    "local": {"steps": 4, "batch": 8, "learning_rate": 5e-5},
     "skills": {"match": {"train_negatives": 1}},
     "evaluation": {"every": 2},
 }
 
 
-def run_demo(
-    out: Path, serve: bool = True, *, settings: Mapping[str, Any] = SETTINGS, progress: Console, console: Console
-) -> None:
+def run_demo(out: Path, serve: bool = True, *, settings: Mapping[str, Any] = SETTINGS) -> None:
     """Train, compare and ask; what is trained already is not trained again. `serve` is for the page, yet to come."""
+    console, progress = make_console(), make_console(stderr=True)
     console.print(
         "Five organisations that may not show each other their texts train one question-answering model together: "
         "what leaves them is how their copy of the model changed. Below, this is compared with the model as it comes "
@@ -60,8 +59,7 @@ def run_demo(
     runs = [load_run(out / method) for method in METHODS]
     console.print(comparison_table(runs))
     best = best_on_dev([run for run in runs if run.course.method in FEDERATED])
-    progress.print(Text("asking the test questions", style="dim"))
-    _show_questions(console, _questions(out, runs[METHODS.index(BASELINE)], best), best.course.method)
+    show_questions(console, _questions(out, runs[METHODS.index(BASELINE)], best, progress), best.course.method)
     _show_next(console, out, best)
 
 
@@ -141,19 +139,20 @@ def candidates(silo: Silo, before: Assistant, after: Assistant) -> Iterator[Cand
             yield Candidate(silo.name, question.text, confidence, first.id not in right, document.title or document.id)
 
 
-def _questions(out: Path, baseline: Run, federated: Run) -> tuple[Shown, ...]:
+def _questions(out: Path, baseline: Run, federated: Run, progress: Console) -> tuple[Shown, ...]:
     """Chosen once and kept: asking every test question takes longer than all else that is not training."""
     path, courses = out / "questions.json", [baseline.course.fingerprint, federated.course.fingerprint]
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["courses"] == courses:
             return tuple(from_table(Shown, table, str(path)) for table in kept["shown"])
+    progress.print(Text("asking the test questions", style="dim"))
     shown = choose_questions(open_run(baseline.folder), open_run(federated.folder))
     write_json(path, {"courses": courses, "shown": plain(shown)})
     return shown
 
 
-def _show_questions(console: Console, shown: Sequence[Shown], method: str) -> None:
+def show_questions(console: Console, shown: Sequence[Shown], method: str) -> None:
     console.print(Text(f"Three test questions, answered by {method}", style="bold"))
     if not any(one.asked.learnt for one in shown):
         console.print("There is no test question that the untrained model gets wrong and the federated one right.")
@@ -170,11 +169,11 @@ def _show_next(console: Console, out: Path, best: Run) -> None:
     report = write_report(best.folder, [out / method for method in METHODS if out / method != best.folder])
     console.print()
     console.print(Text("Where to look next", style="bold"))
-    silo = best.silos[0]
+    silo = SAMPLE_SILOS[0]
     for what, how in (
         ("a report with charts", str(report)),
-        ("all that left the " + silo, f"fedqa ledger {best.folder} {silo}"),
+        ("all that left a silo", f"fedqa ledger {best.folder} {silo}"),
         ("ask it yourself", f'fedqa ask {best.folder} {silo} "…"'),
         ("train it otherwise", "fedqa train sample --out runs/mine --set method=fedprox --set model=embedded"),
     ):
-        console.print(Text(f"  {what:<24}", style="dim").append(how, style="not dim"), soft_wrap=True)
+        console.print(Text(f"  {what:<22}", style="dim").append(how, style="not dim"), soft_wrap=True)

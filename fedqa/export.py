@@ -27,7 +27,7 @@ def export(run: Path, silo: str, folder: Path) -> Path:
         raise RunError(f"{folder} is not empty; name a new folder, so that no file of another model stays in it")
     opened = open_run(run)
     owner = opened.silo(silo)
-    module = model_at(owner, "best").module
+    module = model_at(owner, "best")
     if not isinstance(owner.skill, Match) or not isinstance(module, Matcher):
         raise RunError(f"silo {silo!r} learnt {owner.skill.name!r}; models of the skill 'match' can be exported")
     _save_encoder(opened, module, folder)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A finished run, opened again: its course, a silo with its data, and the silo's model at one of its points."""
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedqa.config import Project, load_project
 from fedqa.errors import RunError, unknown
@@ -12,7 +13,6 @@ from fedqa.federation.course import Course
 from fedqa.federation.messages import Point
 from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
-from fedqa.models.tagged import TaggedModel
 from fedqa.runs import Setting, read_silo, skills_of, workplace
 
 
@@ -59,13 +59,12 @@ def check_silo(folder: Path, course: Course, name: str) -> None:
         raise RunError(unknown("silo", name, known, str(folder)))
 
 
-def model_at(silo: Silo, point: Point) -> TaggedModel:
-    """The silo's model; what is kept is complete, so nothing of another point or silo is left in it."""
+def model_at(silo: Silo, point: Point) -> nn.Module:
+    """The silo's model, a copy of its own: silos of a run, and points of a silo, take turns on one bench."""
     model = silo.workshop.bench(silo.skill, len(silo.course.stages) - 1).model
     model.reset()
     model.load(_tensors(silo, point))
-    model.module.eval()
-    return model.model
+    return copy.deepcopy(model.module).eval()
 
 
 def _tensors(silo: Silo, point: Point) -> dict[str, Tensor]:

@@ -53,7 +53,7 @@ def _score(silo: Silo) -> Metrics:
     metrics = {}
     with one_thread():
         for point in POINTS:
-            module = model_at(silo, point).module
+            module = model_at(silo, point)
             for split in ("dev", "test"):
                 for metric, values in silo.skill.score(module, silo.features, split).items():
                     metrics[f"{point}/{split}/{metric}"] = Summary.of(values)

@@ -115,7 +115,8 @@ def pool(collections: Sequence[Collection]) -> Collection:
         documents += [replace(document, id=f"{number}/{document.id}") for document in collection.documents]
         for example in collection.examples:
             spans = tuple(replace(span, document=f"{number}/{span.document}") for span in example.evidence)
-            examples.append(replace(example, id=f"{number}/{example.id}", evidence=spans))
+            about = f"{number}/{example.about}" if example.about else ""
+            examples.append(replace(example, id=f"{number}/{example.id}", evidence=spans, about=about))
     return Collection(tuple(documents), tuple(examples))
 
 

@@ -42,7 +42,7 @@ WRONG_FILES = {
     "an unknown method option": (
         "[local]",
         "[method_options]\nproximal_weight = 0.1\n[local]",
-        r"unknown key 'proximal_weight' in \[method_options\] of method 'fedavg'.*known: combiner, quorum",
+        r"unknown key 'proximal_weight' in \[method_options\] of method 'fedavg'.*known: combiner, .*quorum",
     ),
     "an unknown skill option": (
         "[local]",
@@ -51,7 +51,11 @@ WRONG_FILES = {
     ),
     "options of a skill nobody has": ("[local]", "[skills.read]\n[local]", r"\[skills.read\].*no silo has.*match"),
     "an unknown skill": ('name = "north"', 'name = "north"\nskill = "mach"', r"unknown skill 'mach'.*'match'"),
-    "an unknown silo key": ('name = "north"', 'name = "north"\nlimits = 3', r"unknown key 'limits'.*did you mean 'limit'"),
+    "an unknown silo key": (
+        'name = "north"',
+        'name = "north"\nlimits = 3',
+        r"unknown key 'limits'.*did you mean 'limit'",
+    ),
     "a misspelt format": ('"csv", path = "north', '"cvs", path = "north', r"silo 'north': unknown format 'cvs'.*'csv'"),
     "an unknown option of a format": (
         'path = "north.csv"',
@@ -73,7 +77,11 @@ WRONG_FILES = {
     "a list for a table": ("[local]\nbatch = 4", "local = [4]", r"local must be a table, got \[4\]"),
     "no rounds": ("rounds = 2", "rounds = 0", r'rounds must be at least 1, got 0 \(use method = "zero_shot"'),
     "a batch of nothing": ("batch = 4", "batch = 0", r"\[local\] batch must be at least 1, got 0"),
-    "a limit of nothing": ('name = "north"', 'name = "north"\nlimit = 0', r"'north'.*limit must be at least 1 question"),
+    "a limit of nothing": (
+        'name = "north"',
+        'name = "north"\nlimit = 0',
+        r"'north'.*limit must be at least 1 question",
+    ),
     "a model folder that does not exist": (
         '"tiny"',
         '"models/mine"',
@@ -211,7 +219,9 @@ def test_a_change_inside_what_is_no_table(tmp_path: Path) -> None:
 
 
 def test_a_change_of_the_wrong_type(tmp_path: Path) -> None:
-    refused(train(write_alliance(tmp_path), "run", "--set", "rounds=many"), r"rounds must be a whole number, got 'many'")
+    refused(
+        train(write_alliance(tmp_path), "run", "--set", "rounds=many"), r"rounds must be a whole number, got 'many'"
+    )
 
 
 def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
@@ -220,12 +230,14 @@ def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_doctor_of_data_needs_a_format(tmp_path: Path) -> None:
-    refused(fedqa("doctor", write_csv(tmp_path / "a.csv", rows("A"))), r"say with --format what .*a.csv is \(known: csv")
+    refused(
+        fedqa("doctor", write_csv(tmp_path / "a.csv", rows("A"))), r"say with --format what .*a.csv is \(known: csv"
+    )
 
 
 @pytest.mark.parametrize("command", ["methods", "skills", "formats"])
 def test_a_name_nobody_knows(command: str) -> None:
-    refused(fedqa(command, "fedsnow"), rf"unknown {command[:-1]} 'fedsnow' .*known: ")
+    refused(fedqa(command, "fedsnow"), rf"unknown {command[:-1]} 'fedsnow'.*known: ")
 
 
 def test_a_benchmark_nobody_knows() -> None:
@@ -280,11 +292,15 @@ def test_a_ledger_before_anything_left(run: Path, tmp_path: Path) -> None:
 
 def test_an_out_that_holds_a_run(run: Path) -> None:
     alliance = run.parent / "alliance.toml"
-    refused(train(alliance, "run", "--set", "rounds=1"), r"run holds a run already; continue it with --resume, or choose")
+    refused(
+        train(alliance, "run", "--set", "rounds=1"), r"run holds a run already; continue it with --resume, or choose"
+    )
 
 
 def test_resuming_another_course(run: Path) -> None:
-    refused(train(run.parent / "alliance.toml", "run", "--resume"), r"run holds a run of another course; choose another")
+    refused(
+        train(run.parent / "alliance.toml", "run", "--resume"), r"run holds a run of another course; choose another"
+    )
 
 
 def test_an_export_into_a_folder_in_use(run: Path, tmp_path: Path) -> None:
@@ -304,7 +320,6 @@ def test_an_empty_question_and_no_answers(run: Path) -> None:
     ("words", "message"),
     [
         (["train", "nowhere.toml", "--out", "run"], "fedqa: there is no file nowhere.toml"),
-        (["methods", "fedsnow"], "fedqa: unknown method 'fedsnow'"),
         (["trian"], "No such command 'trian'"),
         (["train", "nowhere.toml"], "Missing option '--out'"),
     ],

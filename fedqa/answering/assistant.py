@@ -51,8 +51,7 @@ class Assistant:
             raise RunError(
                 f"silo {silo.name!r} learnt {silo.skill.name!r}; questions are answered by silos with 'match'"
             )
-        model = model_at(silo, point).module
-        matching = Matching.of(silo.skill, model, silo.features, silo.collection)
+        matching = Matching.of(silo.skill, model_at(silo, point), silo.features, silo.collection)
         return cls(silo.name, {document.id: document for document in silo.collection.documents}, matching)
 
     @property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first step of an answer: the silo's passages that match a question, with evidence and confidence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,8 +53,8 @@ class Matching:
         ranked = self.ranked(question, max(k, CANDIDATES))
         shares = self.confidence.of([score for _, score in ranked[:CANDIDATES]])
         shares += [0.0] * (len(ranked) - len(shares))
-        found = zip(ranked[:k], shares, strict=False)
-        return [Found(p, score, share, *self._evidence(question, p)) for (p, score), share in found]
+        spans = self._evidence(question, [passage for passage, _ in ranked[:k]])
+        return [Found(*found, share, *span) for found, share, span in zip(ranked, shares, spans, strict=False)]
 
     def ranked(self, question: str, k: int) -> list[tuple[Passage, float]]:
         """The best `k` passages with their scores."""
@@ -71,13 +71,15 @@ class Matching:
             ranked = self.ranked(question, CANDIDATES + len(right))
             yield Asked([score for _, score in ranked], [position[passage.id] in right for passage, _ in ranked])
 
-    def _evidence(self, question: str, passage: Passage) -> tuple[int, int]:
-        """The sentence that the same model scores highest for the question."""
-        spans = sentences(passage.text)
+    def _evidence(self, question: str, passages: Sequence[Passage]) -> Iterator[tuple[int, int]]:
+        """Of each passage, the sentence that the same model scores highest for the question."""
+        spans = [sentences(passage.text) for passage in passages]
+        texts = [p.text[start:end] for p, some in zip(passages, spans, strict=True) for start, end in some]
         options, tokenizer = self.skill.options, self.features.tokenizer
         asked = tokenised(tokenizer, [question], options.max_question)
-        texts = tokenised(tokenizer, [passage.text[start:end] for start, end in spans], options.max_passage)
         with evaluating(self.model):
-            scores = self.model(asked, texts, torch.ones(1, len(texts), dtype=torch.bool))
-        start, end = spans[int(scores.argmax())]
-        return passage.start + start, passage.start + end
+            read = tokenised(tokenizer, texts, options.max_passage)
+            scores = self.model(asked, read, torch.ones(1, len(read), dtype=torch.bool))[0]
+        for passage, some, values in zip(passages, spans, scores.split([len(s) for s in spans]), strict=True):
+            start, end = some[int(values.argmax())]
+            yield passage.start + start, passage.start + end

@@ -115,4 +115,4 @@ def _example(document: Document, id: str, asked: _Asked, file: Path) -> Example:
         raise Refused(f"the question has {given}", "write 'A: ' and words of the document, or 'A: none' alone")
     spans = () if unanswered[0] else tuple(span_of(document, answer) for answer in asked.answers)
     answers = tuple(document.text[span.start : span.end] for span in spans)
-    return Example(id, asked.question, spans, answers, split=split_of(file), key=file.stem)
+    return Example(id, asked.question, spans, answers, split=split_of(file), key=file.stem, about=document.id)

@@ -87,7 +87,7 @@ def _parts(collection: Collection, names: Sequence[str], owners: Mapping[str, st
     examples: dict[str, list[Example]] = {name: [] for name in names}
     for example in collection.examples:
         examples[owners[example.id]].append(example)
-    needed = {name: {span.document for e in examples[name] for span in e.evidence} for name in names}
+    needed = {name: {id for example in examples[name] for id in example.documents} for name in names}
     used = set().union(*needed.values())
     spare = sorted((d.id for d in collection.documents if d.id not in used), key=lambda id: rank(seed, id))
     for i, id in enumerate(spare):

@@ -38,6 +38,12 @@ class Example:
     sql: str = ""
     split: Split | None = None  # where the source has splits of its own
     key: str = ""  # what `by_key` partitions by: a topic, a site, a product
+    about: str = ""  # the document it was asked about, where the source says so; of use when there is no evidence
+
+    @property
+    def documents(self) -> set[str]:
+        """The ids of the documents it rests on."""
+        return {span.document for span in self.evidence} | ({self.about} if self.about else set())
 
     @property
     def answerable(self) -> bool:

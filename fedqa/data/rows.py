@@ -6,7 +6,7 @@ document: all right answers to the same question become the evidence of one exam
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fedqa.data.door import Door, Refused, shown, span_at, span_of, usable_question, whole
 from fedqa.data.files import parse_split
@@ -74,7 +74,8 @@ class Rows:
         if not row.label:
             return
         evidence = [] if row.answer is None else [_span(document, row.answer, row.answer_start)]
-        self.door.example(_example(row, evidence, [document.text[span.start : span.end] for span in evidence]))
+        answers = [document.text[span.start : span.end] for span in evidence]
+        self.door.example(replace(_example(row, evidence, answers), about=document.id))
 
     def _add_answer(self, question: str, answer: str, row: Row) -> None:
         document = self.door.same_text(answer.strip(), row.title)

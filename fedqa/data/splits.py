@@ -50,7 +50,7 @@ def limited(collection: Collection, n: int, seed: int) -> Collection:
         raise ConfigError(f"a limit must be at least 1 question, got {n}")
     drawn = set(sorted(by_question(collection.examples), key=lambda question: rank(seed, question))[:n])
     examples = tuple(example for example in collection.examples if normalise(example.question) in drawn)
-    needed = {span.document for example in examples for span in example.evidence}
+    needed = {id for example in examples for id in example.documents}
     others = (document.id for document in collection.documents if document.id not in needed)
     kept = needed.union(sorted(others, key=lambda id: rank(seed, id))[: _OTHERS * n])
     return replace(collection, documents=_only(collection.documents, kept), examples=examples)

@@ -48,7 +48,7 @@ def _example(document: Document, asked: object, title: str, split: Split | None)
         raise Refused("is_impossible is true but there are answers", "remove the answers or set it to false")
     spans = tuple(_span(document, answer) for answer in given)
     answers = tuple(document.text[span.start : span.end] for span in spans)
-    return Example(id, question, spans, answers, split=split, key=title)
+    return Example(id, question, spans, answers, split=split, key=title, about=document.id)
 
 
 def _id(asked: object) -> str:

@@ -119,7 +119,6 @@ class Guard:
             else:
                 del norms[update.silo]
                 refuse(update.silo, "absurd_norm")
-            del update  # the last reference here: its memory is free once the receiver is done with it
 
     def _bound(self, silo: str, norms: Mapping[str, float], expected: Expected) -> float:
         floor = NORM_FLOOR * (1 + expected.weights_norm)

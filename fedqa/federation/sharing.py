@@ -12,6 +12,7 @@ are not in its shared part: they cannot be sent by mistake.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from fedqa.errors import ConfigError, unknown
@@ -75,6 +76,21 @@ def compile_layout(model: TaggedModel, rule: Rule) -> Layout:
     for name, parameter in model.module.named_parameters():
         sorted_out[_mode_of(name, model.tags[name], rule)].append(Entry(name, tuple(parameter.shape)))
     return Layout(**{mode: tuple(entries) for mode, entries in sorted_out.items()})
+
+
+def check_stages(layouts: Mapping[str, Layout]) -> None:
+    """Raise ConfigError if a parameter travels again after a stage in which it did not: nobody held its value."""
+    before: set[str] = set()
+    gone: set[str] = set()
+    for stage, layout in layouts.items():
+        now = {entry.name for entry in layout.received}
+        if now & gone:
+            raise ConfigError(
+                f"stage {stage!r} shares {min(now & gone)!r} again after a stage that did not, and would start it from "
+                "the loaded model; make it synced in between"
+            )
+        gone |= before - now
+        before = now
 
 
 def _mode_of(name: str, tags: Tags, rule: Rule) -> Mode:

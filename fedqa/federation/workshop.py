@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fedqa.federation.course import Course
-from fedqa.federation.sharing import Rule, compile_layout
+from fedqa.federation.sharing import Rule, check_stages, compile_layout
 from fedqa.models.flat import FlatModel
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.vectors import VectorPool
@@ -39,7 +39,7 @@ class Workshop:
         bench = self._benches.get(id(skill))
         if bench is not None and bench.stage == stage:
             return bench
-        tagged = self._build(skill) if bench is None else bench.model.model
+        tagged = self._checked(self._build(skill)) if bench is None else bench.model.model
         rules = [stage.sharing for stage in self._course.stages[: stage + 1]] or [NOTHING]
         *earlier, layout = [compile_layout(tagged, rule) for rule in rules]
         changed_before = {entry.name for layout in earlier for entry in layout.changeable}
@@ -50,3 +50,8 @@ class Workshop:
             model.bind(layout, changed_before)
         self._benches[id(skill)] = Bench(model, stage)
         return self._benches[id(skill)]
+
+    def _checked(self, model: TaggedModel) -> TaggedModel:
+        stages = enumerate(self._course.stages, start=1)
+        check_stages({f"{i} {stage.name}": compile_layout(model, stage.sharing) for i, stage in stages})
+        return model

@@ -34,10 +34,11 @@ def test_a_note_becomes_a_document_and_its_questions_examples(tmp_path: Path) ->
     found = read(tmp_path, NOTE)
     id = "patient-leaflets/before-your-scan"
     text = "Nothing to eat for six hours.\n\nWater is fine until two hours before."
+    key = "Patient leaflets"
     assert found.documents == (Document(id, text, "Before your scan"),)
     assert found.examples == (
-        Example(f"{id}/1", "How long may I not eat?", (Span(id, 19, 28),), ("six hours",), key="Patient leaflets"),
-        Example(f"{id}/2", "Is there parking?", key="Patient leaflets"),
+        Example(f"{id}/1", "How long may I not eat?", (Span(id, 19, 28),), ("six hours",), key=key, about=id),
+        Example(f"{id}/2", "Is there parking?", key=key, about=id),
     )
     assert found.quarantine == ()
 

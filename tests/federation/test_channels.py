@@ -53,7 +53,7 @@ def test_what_a_channel_carries_can_be_sent(channel: Channel) -> None:
     assert all(bound.dtype in wire.DTYPES.values() for bound in channel.up.values())
 
 
-def test_raw_examples_arrive_as_they_were_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raw_examples_arrive_as_they_were_sent() -> None:
     @dataclass
     class Coordinator:
         pooled: list[Collection] = field(default_factory=list)

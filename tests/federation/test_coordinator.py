@@ -18,12 +18,9 @@ from fedqa.federation.engine import Engine, Silent
 from fedqa.federation.messages import Envelope, Refusal, Request
 from fedqa.federation.mixing import ALL
 from fedqa.federation.run_folder import RoundRecord
-from fedqa.federation.sharing import Rule
 from fedqa.federation.silo_state import SiloState
 from fedqa.models.layout import Entry, Layout
 from fedqa.training import Local
-
-FROZEN_WORDS: Rule = (("embeddings", "frozen"), ("*", "shared"))
 
 
 def unscored(course: Course) -> Course:
@@ -252,6 +249,14 @@ def test_models_of_their_own_are_averaged_where_a_stage_has_one_model(tmp_path: 
     assert torch.equal(coordinator._weights[ALL], mean)  # the second stage, of rate 0, changed nothing
 
 
+def test_a_server_optimiser_counts_the_rounds_of_its_stage(tmp_path: Path) -> None:
+    course = unscored(toy_course("fedopt", optimiser="damped", rounds=1))
+    course = replace(course, stages=two_stages(course.stages[0]))
+    damped, _ = toy_run(course, tmp_path / "damped")  # divided by 1, and in the second stage by 1 again
+    plain, _ = toy_run(unscored(toy_course("fedavg", rounds=2)), tmp_path / "plain")
+    assert torch.equal(damped._weights[ALL], plain._weights[ALL])
+
+
 def test_synced_parameters_are_received_and_stay(tmp_path: Path) -> None:
     course = unscored(toy_course("fedavg", rounds=1))
     sharing = (("embeddings", "frozen"), ("head", "synced"), ("*", "shared"))
@@ -334,6 +339,15 @@ def test_a_stage_that_trains_nothing_is_refused(tmp_path: Path) -> None:
         toy_run(course, tmp_path)
 
 
+def test_a_course_that_would_forget_a_shared_parameter_is_refused_before_it_begins(tmp_path: Path) -> None:
+    course = unscored(toy_course("fedavg", rounds=1))
+    first, second = two_stages(course.stages[0], sharing=(("head", "shared"), ("*", "frozen")))
+    course = replace(course, stages=(first, second, first))
+    with pytest.raises(ConfigError, match=r"stage '3 train' shares 'layer0.bias' again"):
+        toy_run(course, tmp_path)
+    assert not (tmp_path / "rounds.jsonl").exists()
+
+
 def test_participation_of_some_is_enough_for_a_model_of_ones_own(tmp_path: Path) -> None:
     """Who is not asked keeps the model it had."""
     course = unscored(toy_course("fedavg", rounds=1))
@@ -350,4 +364,3 @@ def test_a_course_of_one_silo_runs(tmp_path: Path) -> None:
     course = replace(toy_course("ditto", rounds=1), silos=(SiloPlan("ash", "toy"),))
     _, outcome = toy_run(course, tmp_path, {"ash": toy_data()["ash"]})
     assert set(outcome.scores) == {"ash"}
-    assert course.stages[0].sharing == FROZEN_WORDS

@@ -298,6 +298,12 @@ def test_an_absurd_update_does_not_widen_the_bound_for_the_others(place: int) ->
     assert sorted(refused) == [("a", "absurd_norm"), ("f", "absurd_norm")]
 
 
+def test_refused_lengths_are_forgotten() -> None:
+    # c is judged beside two absurd ones and passes; d is judged beside c alone.
+    replies = [update("a", 900.0), update("b", 900.0), update("c", 1.0), update("d", 500.0)]
+    assert screen(replies)[:2] == (["c"], [(name, "absurd_norm") for name in "abd"])
+
+
 def test_of_two_the_absurd_one_is_refused() -> None:
     assert screen([update("a", 900.0), update("b")])[:2] == (["b"], [("a", "absurd_norm")])
     assert screen([update("b"), update("a", 900.0)])[:2] == (["b"], [("a", "absurd_norm")])

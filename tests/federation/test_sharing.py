@@ -6,7 +6,7 @@ from torch import nn
 from toys import toy_model
 
 from fedqa.errors import ConfigError
-from fedqa.federation.sharing import check_rule, compile_layout, matches
+from fedqa.federation.sharing import Rule, check_rule, check_stages, compile_layout, matches
 from fedqa.models.layout import Entry, Layout
 from fedqa.models.tagged import TaggedModel
 
@@ -113,6 +113,25 @@ def test_silos_with_different_private_heads_agree_on_what_travels() -> None:
 def test_what_is_sent_down_only_is_not_the_same_as_what_is_sent_both_ways() -> None:
     entry = (Entry("a", (2,)),)
     assert Layout((), entry, (), ()).fingerprint != Layout((), (), entry, ()).fingerprint
+
+
+def stages(*rules: Rule) -> dict[str, Layout]:
+    return {f"{number}": compile_layout(toy_model(), rule) for number, rule in enumerate(rules, start=1)}
+
+
+ALL_SHARED: Rule = (("*", "shared"),)
+HEAD_SHARED: Rule = (("head", "shared"), ("*", "frozen"))
+
+
+def test_what_a_stage_lets_go_cannot_be_shared_again() -> None:
+    with pytest.raises(ConfigError, match=r"stage '3' shares 'layer0.bias' again .*make it synced in between"):
+        check_stages(stages(ALL_SHARED, HEAD_SHARED, ALL_SHARED))
+
+
+def test_what_is_synced_in_between_or_shared_later_on_is_no_problem() -> None:
+    check_stages(stages(ALL_SHARED, (("head", "shared"), ("*", "synced")), ALL_SHARED))
+    check_stages(stages(HEAD_SHARED, ALL_SHARED, HEAD_SHARED))
+    check_stages({})
 
 
 def test_tags_must_cover_the_parameters() -> None:

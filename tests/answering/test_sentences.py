@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from fedqa.answering.sentences import sentences
+
+
+def cut(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("No mark at the end", ["No mark at the end"]),
+        ('He said "Go." She went.', ['He said "Go."', "She went."]),
+        ("Dr. Lee sees Mr. Kay. At once.", ["Dr. Lee sees Mr. Kay.", "At once."]),
+        ("J. K. Roe wrote it.", ["J. K. Roe wrote it."]),
+        ("Open till 5 p.m. on Fridays. Closed else.", ["Open till 5 p.m. on Fridays.", "Closed else."]),
+        ("Pack fruit, e.g. Apples. Eat.", ["Pack fruit, e.g. Apples.", "Eat."]),
+        ("See No. 5 first. No. Not that.", ["See No. 5 first.", "No.", "Not that."]),
+        ("It costs 3.50 euros. Cheap.", ["It costs 3.50 euros.", "Cheap."]),
+        ("Really?! Yes… Perhaps.", ["Really?!", "Yes…", "Perhaps."]),
+        ("これは文です。次の文！終わり", ["これは文です。", "次の文！", "終わり"]),  # noqa: RUF001
+        ("  Spaces  around.\n\nLines. ", ["Spaces  around.", "Lines."]),
+        (" \n ", []),
+        ("", []),
+    ],
+)
+def test_sentences_are_cut_where_people_would(text: str, expected: list[str]) -> None:
+    assert cut(text) == expected
+
+
+def test_nothing_but_white_space_is_lost() -> None:
+    text = 'A fee (see Art. 7) is due. "Why?" Because! i.e. now … 100%.  End'
+    assert "".join("".join(cut(text)).split()) == "".join(text.split())

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+import io
+import re
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedqa.answering.assistant import Answer
+from fedqa.config import load_project, project_of, sample_alliance
+from fedqa.data.sample import SAMPLE_SILOS
+from fedqa.demo import METHODS, SETTINGS, Candidate, Shown, choose_questions, run_demo, show_questions
+from fedqa.opening import open_run
+
+TINY = {"model": "tiny", "rounds": 1, "local": {"steps": 2, "batch": 8, "learning_rate": 1e-2}}
+
+
+@dataclass(frozen=True)
+class Demo:
+    out: Path
+    shown: str
+    progress: str
+
+
+def demo(out: Path) -> Demo:
+    shown, progress = io.StringIO(), io.StringIO()
+    with redirect_stdout(shown), redirect_stderr(progress):
+        run_demo(out, serve=False, settings=TINY)
+    return Demo(out, shown.getvalue(), progress.getvalue())
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return demo(tmp_path_factory.mktemp("demo"))
+
+
+def test_the_demo_trains_every_method_and_compares_them(first: Demo) -> None:
+    for method in METHODS:
+        assert f"training: {method}" in first.progress
+        assert re.search(rf"^ ?{method} .*0\.\d{{3}}", first.shown, re.MULTILINE)
+        assert load_project(first.out / method / "course.toml").course.method == method
+
+
+def test_the_demo_shows_the_organisations_and_where_to_look_next(first: Demo) -> None:
+    assert re.search(r"hospital +40 +120 +\S+ +205", first.shown.replace("\u202f", ""))
+    assert f"fedqa ledger {first.out}" in first.shown
+    (report,) = re.findall(r"\S+report\.html", first.shown)
+    assert Path(report).exists()
+
+
+def test_a_second_call_trains_nothing_and_shows_the_same(first: Demo) -> None:
+    written = {path: path.stat().st_mtime_ns for path in first.out.glob("*/result.json")}
+    second = demo(first.out)
+    assert "training:" not in second.progress
+    assert second.progress.count("is trained already") == len(METHODS)
+    assert second.shown == first.shown
+    assert {path: path.stat().st_mtime_ns for path in first.out.glob("*/result.json")} == written
+
+
+def test_questions_are_test_questions_of_three_silos_answered_right(first: Demo) -> None:
+    federated = open_run(first.out / "fedavg")
+    shown = choose_questions(open_run(first.out / "zero_shot"), federated)
+    assert len({one.asked.silo for one in shown}) == len(shown) == 3
+    for one in shown:
+        examples = federated.silo(one.asked.silo).collection.of_split("test")
+        (example,) = (example for example in examples if example.question == one.asked.question)
+        (answer,) = one.answers
+        assert answer.document in {span.document for span in example.evidence}
+
+
+ANSWER = Answer("d", "Title", "First. Because it is so.", "Because it is so.", 7, 24, 3.0, 0.9)
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_what_was_learnt_is_said_and_so_is_that_nothing_was(learnt: bool) -> None:
+    candidates = [Candidate("bank", "Why?", 0.9, learnt, "Another"), Candidate("law", "How?", 0.9, False, "Another")]
+    console = Console(width=200, file=io.StringIO())
+    show_questions(console, [Shown(candidate, (ANSWER,)) for candidate in candidates], "fedavg")
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert ("learnt in training: before it, the first passage was from “Another”" in text) is learnt
+    assert ("There is no test question that the untrained model gets wrong" in text) is not learnt
+    assert text.count("Because it is so.") == 2
+
+
+def test_the_settings_make_an_alliance_of_every_method() -> None:
+    for method in METHODS:
+        course = project_of(sample_alliance(method, **SETTINGS)).course
+        assert [plan.name for plan in course.silos] == list(SAMPLE_SILOS)
