@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from fedqa.config import Project
     from fedqa.console_tables import Known
+    from fedqa.data.records import Collection
+    from fedqa.evaluation.run_scores import Run as FinishedRun
 
 
 class _Commands(TyperGroup):
@@ -75,10 +77,16 @@ def main() -> None:
     app()
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fedqa {__version__}")
+        raise typer.Exit()
+
+
 @app.callback()
 def _begin(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=lambda asked: _show_version(asked), help="Show it.")
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     # Nothing is fetched unless somebody asks for it, and only what fedqa prints is printed.
@@ -86,12 +94,6 @@ def _begin(
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"fedqa {__version__}")
-        raise typer.Exit()
 
 
 # -- training ----------------------------------------------------------------------------------------------------
@@ -147,10 +149,14 @@ def _train(project: "Project", out: Path, again: list[str], **options: Any) -> d
     from fedqa.runs import train as run
 
     console = _console(stderr=True)
+
+    def show_quarantine(collections: "Mapping[str, Collection]") -> None:
+        if table := quarantine_table(collections):
+            console.print(table)
+
     try:
         with RunWatcher(console) as watcher:
-            shown = lambda collections: _print_table(console, quarantine_table(collections))  # noqa: E731
-            return run(project, out, watcher=watcher, say=watcher.say, on_data=shown, **options)
+            return run(project, out, watcher=watcher, say=watcher.say, on_data=show_quarantine, **options)
     except KeyboardInterrupt:
         raise _interrupted(again if (out / "course.toml").exists() else []) from None
 
@@ -166,7 +172,7 @@ def _interrupted(again: list[str]) -> typer.Exit:
 def inspect_course(alliance: Alliance, changes: Changes = None, as_json: Json = False) -> None:
     """What would leave each silo, stage by stage; no data are read."""
     from fedqa.config import load_project
-    from fedqa.console_tables import show_preview
+    from fedqa.console_plans import show_preview
     from fedqa.inspection import preview
     from fedqa.tables import plain
 
@@ -194,7 +200,7 @@ def doctor(
     embedded model.
     """
     from fedqa.checkup import check_up
-    from fedqa.console_tables import show_diagnosis
+    from fedqa.console_plans import show_diagnosis
     from fedqa.tables import plain
 
     say = _say(_console(stderr=True))
@@ -208,17 +214,18 @@ def doctor(
 
 
 def _to_examine(target: Path, format: str | None, options: list[str] | None, changes: list[str] | None) -> "Project":
-    from fedqa.config import Alliance, changed, load_project, project_of
+    from fedqa import config
     from fedqa.data.formats import FORMATS
     from fedqa.tables import from_table
 
     if format is None and target.suffix != ".toml" and str(target) != "sample":
         raise ConfigError(f"say with --format what {target} is (known: {', '.join(FORMATS)}), or give an alliance.toml")
     if format is None:
-        return load_project(target, changes or ())
-    data = changed({}, options or ()) | {"format": format, "path": str(target.absolute())}
+        return config.load_project(target, changes or ())
+    data = config.changed({}, options or ()) | {"format": format, "path": str(target.absolute())}
     table = {"name": "data", "method": "fedavg", "silo": [{"name": "data", "data": data}]}
-    return project_of(from_table(Alliance, changed(table, changes or ()), "the command line"))
+    alliance = from_table(config.Alliance, config.changed(table, changes or ()), "the command line")
+    return config.project_of(alliance)
 
 
 # -- what is known -----------------------------------------------------------------------------------------------
@@ -278,7 +285,7 @@ def _show_known(kind: str, known: Iterable["Known"], name: str | None, as_json: 
     elif name is not None:
         _console().print(options_table(entries[name]))
     else:
-        _console().print(known_table(f"{kind}s", entries.values()))
+        _console().print(known_table(f"{kind.capitalize()}s", entries.values()))
 
 
 def _defaults(options: type[Any]) -> dict[str, object]:
@@ -423,12 +430,7 @@ def _say(console: "Console") -> Callable[[str], None]:
     return lambda text: console.print(text, style="dim")
 
 
-def _print_table(console: "Console", table: Any) -> None:
-    if table is not None:
-        console.print(table)
-
-
-def _show_scores(run: Any) -> None:
+def _show_scores(run: "FinishedRun") -> None:
     from fedqa.console_tables import result_tables
 
     tables = result_tables(run)

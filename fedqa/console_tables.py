@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and texts of what came out, for a terminal. Texts from files and people are never read as markup."""
+"""Tables and texts for a terminal: what came out of a run, what left a silo, what is known."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedqa.answering.assistant import Answer
-from fedqa.checkup import Diagnosis
 from fedqa.data.records import Collection
 from fedqa.evaluation.report_tables import MACRO, WORST, ScoreRow, labels, score_tables
-from fedqa.evaluation.report_text import stage_facts
 from fedqa.evaluation.run_scores import POINTS, Estimate, Run, macro_score, worst_score
 from fedqa.evaluation.words import count, duration, metric_name, number, plural, shortened, size
-from fedqa.federation.course import Course
 from fedqa.federation.ledger import Row
-from fedqa.inspection import Part, Preview, StagePreview
 from fedqa.rescoring import Rescored
 
 NONE = "\N{EN DASH}"
@@ -151,127 +147,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-# -- before a run ------------------------------------------------------------------------------------------------
-
-
-def show_preview(console: Console, found: Preview, course: Course) -> None:
-    """What would leave a silo, stage by stage."""
-    console.print(
-        Text(f"{found.name}: {found.method} on {found.model}, ", style="bold"),
-        Text(f"{plural(len(found.silos), 'silo')}, {plural(found.rounds, 'round')}", style="bold"),
-        sep="",
-    )
-    console.print(Text(f"course {found.fingerprint}", style="dim"), soft_wrap=True)
-    if not found.stages:
-        console.print("\nNothing is trained and nothing leaves a silo but its scores.")
-        return
-    for stage, plan in zip(found.stages, course.stages, strict=True):
-        console.print()
-        console.print(parts_table(stage))
-        if stage.asked:
-            cost = f"{size(stage.bytes_up)} up, {size(stage.bytes_down)} down, {plural(stage.asked, 'silo')} a round"
-        else:
-            cost = "silos are asked for nothing in a round: the coordinator trains on what it was sent"
-        _fact(console, "A silo's round", cost)
-        for label, lines in stage_facts(course, plan)[1:]:
-            _fact(console, label, "; ".join(lines))
-        for warning in stage.warnings:
-            console.print(Text(f"Warning: {warning}", style="bold yellow"))
-    console.print()
-    more = " and what the channels carry" if any(stage.channels for stage in found.stages) else ""
-    _fact(console, "The whole course", f"{size(found.bytes_up)} up, {size(found.bytes_down)} down{more}")
-
-
-def _fact(console: Console, label: str, text: str) -> None:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=19, style="dim")
-    table.add_column()
-    table.add_row(label, Text(text))
-    console.print(table)
-
-
-def parts_table(stage: StagePreview) -> Table:
-    """Parameters by kind and by what happens to them."""
-    skills = {part.skill for part in stage.parts}
-    table = plain_table(
-        f"Stage {stage.name}, {plural(stage.rounds, 'round')}", ["parameters", "mode"], ["count", "leaves"]
-    )
-    for part in _joined(stage.parts):
-        group = f"{part.group} ({part.skill})" if len(skills) > 1 else part.group
-        leaves = size(part.parameters * 4) if part.mode == "shared" else NONE
-        style = {"shared": "bold", "private": "green"}.get(part.mode, "dim")
-        table.add_row(group, part.mode, count(part.parameters), leaves, style=style)
-    return table
-
-
-def _joined(parts: Iterable[Part]) -> list[Part]:
-    """Neighbouring layers of the same mode as one: enc.0 to enc.5."""
-    joined: list[Part] = []
-    for part in parts:
-        stack, _, layer = part.group.partition(".")
-        before = joined[-1] if joined else None
-        if before and layer.isdigit() and before.group.startswith(f"{stack}.") and before.mode == part.mode:
-            first = before.group.partition(" to ")[0]
-            joined[-1] = Part(part.skill, f"{first} to {part.group}", part.mode, before.parameters + part.parameters)
-        else:
-            joined.append(part)
-    return joined
-
-
-def show_diagnosis(console: Console, found: Diagnosis) -> None:
-    """Findings by silo, then advice, then what would stop the training."""
-    console.print(findings_table(found))
-    for checkup in found.checkups:
-        for advice in checkup.findings.advice if checkup.findings else ():
-            console.print(
-                Text(f"{checkup.silo}: ", style="bold").append(f"{advice.warning} {advice.remedy}", style="not bold")
-            )
-    if found.bytes_up or found.bytes_down:
-        _fact(console, "A silo's round", f"{size(found.bytes_up)} up, {size(found.bytes_down)} down")
-    problems = [checkup.problem for checkup in found.checkups if checkup.problem] + [found.problem] * bool(
-        found.problem
-    )
-    for problem in problems:
-        console.print(Text(f"Stops the training: {problem}", style="bold red"))
-    if not problems:
-        console.print(Text("Nothing would stop the training.", style="green"))
-
-
-def findings_table(found: Diagnosis) -> Table:
-    numbers = [
-        "documents",
-        "questions",
-        "train",
-        "dev",
-        "test",
-        "no answer",
-        "left out",
-        "asked twice",
-        "leaks",
-        "an epoch",
-    ]
-    table = plain_table(
-        "What the silos hold",
-        ["silo"],
-        numbers,
-        caption="leaks: questions, or near copies, in more than one split. an epoch: estimated, on one core",
-    )
-    for checkup in found.checkups:
-        findings = checkup.findings
-        if findings is None:
-            table.add_row(checkup.silo, *[NONE] * len(numbers))
-            continue
-        leaks = len(findings.shared_questions) + len(findings.near_duplicates)
-        counts = [
-            findings.documents,
-            findings.examples,
-            *(findings.splits[split] for split in ("train", "dev", "test")),
-        ]
-        unanswerable = round(findings.share_unanswerable * findings.examples)
-        counts += [unanswerable, sum(findings.quarantine.values()), len(findings.duplicate_questions), leaks]
-        epoch = duration(checkup.epoch_seconds) if checkup.epoch_seconds is not None else NONE
-        table.add_row(checkup.silo, *map(count, counts), epoch)
-    return table
+# -- what left a silo, and what is known --------------------------------------------------------------------------
 
 
 def ledger_table(silo: str, rows: Sequence[Row]) -> Table:

@@ -92,76 +92,117 @@ def best_on_dev(runs: list[Run]) -> Run:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A test question whose right passage the federated model puts first."""
+class Tried:
+    """A test question, asked of the model as it comes and of the federated one."""
 
     silo: str
     question: str
+    before: str  # the title of the document that the model as it comes puts first
+    right_before: bool
+    right: bool  # the federated model puts a right passage first
     confidence: float
-    learnt: bool  # untrained, the model puts a wrong one first
-    before: str  # the title of that one
+    answered: bool  # the federated model is sure enough
+
+    @property
+    def learnt(self) -> bool:
+        return self.right and not self.right_before
 
 
 @dataclass(frozen=True)
 class Shown:
     """A question with the federated model's answers."""
 
-    asked: Candidate
+    asked: Tried
     answers: tuple[Answer, ...]
 
 
-def choose_questions(zero_shot: OpenRun, federated: OpenRun, many: int = 3) -> tuple[Shown, ...]:
-    """A question of each of `many` silos, found by asking all test questions; first one that was learnt, if any."""
-    assistants, found = {}, {}
+@dataclass(frozen=True)
+class Questions:
+    """Some questions to show, and how all test questions went."""
+
+    courses: tuple[str, ...]  # fingerprints of the two runs
+    count: int
+    right_before: int
+    right: int
+    learnt: int
+    shown: tuple[Shown, ...]
+
+
+def ask_all(zero_shot: OpenRun, federated: OpenRun) -> Questions:
+    """Ask every test question, and choose three to show from three silos."""
+    assistants, tried = {}, []
     for name in SAMPLE_SILOS:
         silo = federated.silo(name)
         assistants[name] = Assistant.of(silo)
-        found[name] = list(candidates(silo, Assistant.of(zero_shot.silo(name)), assistants[name]))
-    every = [candidate for some in found.values() for candidate in some]
-    chosen = [max(every, key=lambda one: (one.learnt, one.confidence))] if every else []
-    for one in sorted(every, key=lambda one: -one.confidence):
-        if one.silo not in {other.silo for other in chosen}:
-            chosen.append(one)
-    return tuple(Shown(one, tuple(assistants[one.silo].ask(one.question, 1))) for one in chosen[:many])
+        tried += list(try_silo(silo, Assistant.of(zero_shot.silo(name)), assistants[name]))
+    shown = [Shown(one, tuple(assistants[one.silo].ask(one.question, 1))) for one in choose(tried)]
+    return Questions(
+        courses=(zero_shot.course.fingerprint, federated.course.fingerprint),
+        count=len(tried),
+        right_before=sum(one.right_before for one in tried),
+        right=sum(one.right for one in tried),
+        learnt=sum(one.learnt for one in tried),
+        shown=tuple(shown),
+    )
 
 
-def candidates(silo: Silo, before: Assistant, after: Assistant) -> Iterator[Candidate]:
-    """The silo's test questions that the federated model answers right."""
+def try_silo(silo: Silo, before: Assistant, after: Assistant) -> Iterator[Tried]:
     assert isinstance(silo.features, MatchFeatures)
     passages = silo.features.passages
     for question in judged_questions(silo.collection.of_split("test"), passages):
         right = {passages[position].id for position in question.relevant}
         ranked = after.matching.ranked(question.text, CANDIDATES)
         confidence = after.matching.confidence.of([score for _, score in ranked])[0]
-        if ranked[0][0].id in right and confidence >= after.threshold:
-            ((first, _),) = before.matching.ranked(question.text, 1)
-            document = before.documents[first.document]
-            yield Candidate(silo.name, question.text, confidence, first.id not in right, document.title or document.id)
+        ((first, _),) = before.matching.ranked(question.text, 1)
+        document = before.documents[first.document]
+        yield Tried(
+            silo=silo.name,
+            question=question.text,
+            before=document.title or document.id,
+            right_before=first.id in right,
+            right=ranked[0][0].id in right,
+            confidence=confidence,
+            answered=confidence >= after.threshold,
+        )
 
 
-def _questions(out: Path, baseline: Run, federated: Run, progress: Console) -> tuple[Shown, ...]:
-    """Chosen once and kept: asking every test question takes longer than all else that is not training."""
-    path, courses = out / "questions.json", [baseline.course.fingerprint, federated.course.fingerprint]
+def choose(tried: Sequence[Tried], many: int = 3) -> list[Tried]:
+    """Of different silos, the surest that are right; the first is one that was learnt, if there is any."""
+    good = sorted((one for one in tried if one.right and one.answered), key=lambda one: -one.confidence)
+    chosen = sorted(good, key=lambda one: not one.learnt)[:1]
+    for one in good:
+        if one.silo not in {other.silo for other in chosen}:
+            chosen.append(one)
+    return chosen[:many]
+
+
+def _questions(out: Path, baseline: Run, federated: Run, progress: Console) -> Questions:
+    """Asked once and kept: this takes longer than all else that is not training."""
+    path, courses = out / "questions.json", (baseline.course.fingerprint, federated.course.fingerprint)
     if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["courses"] == courses:
-            return tuple(from_table(Shown, table, str(path)) for table in kept["shown"])
+        kept = from_table(Questions, json.loads(path.read_text(encoding="utf-8")), str(path))
+        if kept.courses == courses:
+            return kept
     progress.print(Text("asking the test questions", style="dim"))
-    shown = choose_questions(open_run(baseline.folder), open_run(federated.folder))
-    write_json(path, {"courses": courses, "shown": plain(shown)})
-    return shown
+    questions = ask_all(open_run(baseline.folder), open_run(federated.folder))
+    write_json(path, plain(questions))
+    return questions
 
 
-def show_questions(console: Console, shown: Sequence[Shown], method: str) -> None:
-    console.print(Text(f"Three test questions, answered by {method}", style="bold"))
-    if not any(one.asked.learnt for one in shown):
-        console.print("There is no test question that the untrained model gets wrong and the federated one right.")
-    for one in shown:
+def show_questions(console: Console, questions: Questions, method: str) -> None:
+    console.print(Text("Asked over all passages of an organisation", style="bold"))
+    console.print(
+        f"Of {questions.count} test questions, the model as it comes puts a right passage first for "
+        f"{questions.right_before}, {method} for {questions.right}; {questions.learnt} were learnt."
+    )
+    if not any(one.asked.learnt for one in questions.shown):
+        console.print(f"None that {method} is sure of was wrong before.")
+    console.print(f"Some that {method} gets right:")
+    for one in questions.shown:
         console.print()
         console.print(Text(f"{one.asked.silo}: {one.asked.question}", style="bold cyan"))
         if one.asked.learnt:
-            note = f"   learnt in training: before it, the first passage was from “{one.asked.before}”"
-            console.print(Text(note, style="dim"))
+            console.print(Text(f"   learnt: before, the first passage was from “{one.asked.before}”", style="dim"))
         show_answers(console, one.answers)
 
 

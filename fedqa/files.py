@@ -31,6 +31,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     own = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     save_file(own, draft, metadata=dict(metadata or {}))
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())  # what is committed by another file must be on the disk before that one is
     draft.replace(path)
 
 

@@ -14,15 +14,8 @@ from toys import toy_course
 
 from fedqa.answering.assistant import Answer
 from fedqa.console import RunWatcher, make_console, round_line
-from fedqa.console_tables import (
-    Known,
-    comparison_table,
-    options_table,
-    parts_table,
-    quarantine_table,
-    result_tables,
-    show_answers,
-)
+from fedqa.console_plans import parts_table
+from fedqa.console_tables import Known, comparison_table, options_table, quarantine_table, result_tables, show_answers
 from fedqa.data.records import Collection, Quarantined
 from fedqa.evaluation.run_scores import Run
 from fedqa.federation.run_folder import Accepted, RoundRecord

@@ -11,7 +11,7 @@ from rich.console import Console
 from fedqa.answering.assistant import Answer
 from fedqa.config import load_project, project_of, sample_alliance
 from fedqa.data.sample import SAMPLE_SILOS
-from fedqa.demo import METHODS, SETTINGS, Candidate, Shown, choose_questions, run_demo, show_questions
+from fedqa.demo import METHODS, SETTINGS, Questions, Shown, Tried, ask_all, choose, run_demo, show_questions
 from fedqa.opening import open_run
 
 TINY = {"model": "tiny", "rounds": 1, "local": {"steps": 2, "batch": 8, "learning_rate": 1e-2}}
@@ -61,13 +61,32 @@ def test_a_second_call_trains_nothing_and_shows_the_same(first: Demo) -> None:
 
 def test_questions_are_test_questions_of_three_silos_answered_right(first: Demo) -> None:
     federated = open_run(first.out / "fedavg")
-    shown = choose_questions(open_run(first.out / "zero_shot"), federated)
-    assert len({one.asked.silo for one in shown}) == len(shown) == 3
-    for one in shown:
+    found = ask_all(open_run(first.out / "zero_shot"), federated)
+    assert found.count == 138  # 36 + 59 + 23 + 13 + 7 answerable test questions
+    assert 0 < found.right <= found.right_before + found.learnt
+    assert len({one.asked.silo for one in found.shown}) == len(found.shown) == 3
+    for one in found.shown:
         examples = federated.silo(one.asked.silo).collection.of_split("test")
         (example,) = (example for example in examples if example.question == one.asked.question)
         (answer,) = one.answers
         assert answer.document in {span.document for span in example.evidence}
+
+
+def tried(silo: str, confidence: float, *, before: bool, after: bool = True, answered: bool = True) -> Tried:
+    return Tried(silo, f"{silo} {confidence}?", "Another", before, after, confidence, answered)
+
+
+def test_a_learnt_question_comes_first_and_the_others_are_the_surest_of_other_silos() -> None:
+    known, learnt = tried("bank", 0.9, before=True), tried("bank", 0.3, before=False)
+    other, less, wrong = (
+        tried("law", 0.8, before=True),
+        tried("law", 0.7, before=True),
+        tried("insurer", 1.0, before=True, after=False),
+    )
+    unsure = tried("hospital", 0.1, before=False, answered=False)
+    assert choose([known, less, wrong, learnt, other, unsure]) == [learnt, other]
+    assert choose([known, other], many=1) == [known]
+    assert choose([]) == []
 
 
 ANSWER = Answer("d", "Title", "First. Because it is so.", "Because it is so.", 7, 24, 3.0, 0.9)
@@ -75,13 +94,15 @@ ANSWER = Answer("d", "Title", "First. Because it is so.", "Because it is so.", 7
 
 @pytest.mark.parametrize("learnt", [True, False])
 def test_what_was_learnt_is_said_and_so_is_that_nothing_was(learnt: bool) -> None:
-    candidates = [Candidate("bank", "Why?", 0.9, learnt, "Another"), Candidate("law", "How?", 0.9, False, "Another")]
+    asked = (tried("bank", 0.9, before=not learnt), tried("law", 0.9, before=True))
+    questions = Questions(("a", "b"), 10, 6, 7, int(learnt), tuple(Shown(one, (ANSWER,)) for one in asked))
     console = Console(width=200, file=io.StringIO())
-    show_questions(console, [Shown(candidate, (ANSWER,)) for candidate in candidates], "fedavg")
+    show_questions(console, questions, "fedavg")
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
-    assert ("learnt in training: before it, the first passage was from “Another”" in text) is learnt
-    assert ("There is no test question that the untrained model gets wrong" in text) is not learnt
+    assert "Of 10 test questions, the model as it comes puts a right passage first for 6, fedavg for 7" in text
+    assert ("learnt: before, the first passage was from “Another”" in text) is learnt
+    assert ("None that fedavg is sure of was wrong before." in text) is not learnt
     assert text.count("Because it is so.") == 2
 
 

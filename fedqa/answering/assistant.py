@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedqa.answering.index import passage_vectors
 from fedqa.answering.matching import Found, Matching
 from fedqa.data.records import Document
 from fedqa.errors import ConfigError, RunError
@@ -51,7 +52,9 @@ class Assistant:
             raise RunError(
                 f"silo {silo.name!r} learnt {silo.skill.name!r}; questions are answered by silos with 'match'"
             )
-        matching = Matching.of(silo.skill, model_at(silo, point), silo.features, silo.collection)
+        model = model_at(silo, point)
+        vectors = passage_vectors(silo.skill, model, silo.features, silo.folder / "index")
+        matching = Matching(silo.skill, model, silo.features, vectors).fitted(silo.collection)
         return cls(silo.name, {document.id: document for document in silo.collection.documents}, matching)
 
     @property

@@ -2,7 +2,7 @@
 """The first step of an answer: the silo's passages that match a question, with evidence and confidence."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -39,14 +39,11 @@ class Matching:
     model: nn.Module
     features: MatchFeatures
     vectors: Vectors
-    confidence: Confidence
+    confidence: Confidence = field(default_factory=Confidence)
 
-    @classmethod
-    def of(cls, skill: Match, model: nn.Module, features: MatchFeatures, collection: Collection) -> "Matching":
-        """With a confidence fitted to the collection's dev questions."""
-        uncertain = cls(skill, model, features, skill.passage_vectors(model, features), Confidence())
-        dev = list(uncertain._dev(collection))
-        return cls(skill, model, features, uncertain.vectors, calibrated(dev))
+    def fitted(self, collection: Collection) -> "Matching":
+        """The same with a confidence fitted to the collection's dev questions."""
+        return replace(self, confidence=calibrated(list(self._dev(collection))))
 
     def find(self, question: str, k: int) -> list[Found]:
         """The best `k` passages with evidence and confidence."""

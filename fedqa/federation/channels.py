@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedqa.data.records import Collection
-from fedqa.errors import BoundaryError
+from fedqa.errors import BoundaryError, FedQAError
 from fedqa.federation.messages import Exchange
 from fedqa.tables import from_table, plain
 
@@ -55,6 +55,9 @@ class CoordinatorSide(Protocol):
     def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         """One step: tensors by silo out, checked answers by silo back; silos that failed are missing."""
 
+    def refuse(self, silo: str, code: str) -> None:
+        """Note that what a silo sent cannot be used."""
+
     def pool(self, collections: Sequence[Collection]) -> None:
         """Train at the coordinator, on these examples, until the stage ends."""
 
@@ -84,8 +87,14 @@ def _send_examples(silo: SiloSide, request: Exchange) -> Tensors:
 
 def _pool_examples(coordinator: CoordinatorSide) -> None:
     answers = coordinator.ask("collect", {name: {} for name in coordinator.silos})
-    tables = [json.loads(bytes(answers[name]["examples"].numpy())) for name in sorted(answers)]
-    coordinator.pool([from_table(Collection, table, "pooled examples") for table in tables])
+    collections = []
+    for name in sorted(answers):
+        try:
+            table = json.loads(bytes(answers[name]["examples"].numpy()))
+            collections.append(from_table(Collection, table, "pooled examples"))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, FedQAError):
+            coordinator.refuse(name, "malformed")
+    coordinator.pool(collections)
 
 
 EXAMPLES = Channel(

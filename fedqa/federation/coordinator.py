@@ -269,6 +269,9 @@ class _Side:
     def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         return self.coordinator.exchange(self.channel, step, self.number, self.stage, self.tally, tensors)
 
+    def refuse(self, silo: str, code: str) -> None:
+        self.tally.refuse(silo, code)
+
     def pool(self, collections: Sequence[Collection]) -> None:
         self.coordinator.pool(collections)
 

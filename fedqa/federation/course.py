@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from fedqa.errors import ConfigError, unknown
-from fedqa.federation.channels import CHANNELS
+from fedqa.federation.channels import CHANNELS, EXAMPLES
 from fedqa.federation.combiners import COMBINERS
 from fedqa.federation.server_optimisers import SERVER_OPTIMISERS
 from fedqa.federation.sharing import Rule, check_rule
@@ -52,6 +52,11 @@ class Mixing:
             if choice.name not in known:
                 raise ConfigError(unknown(kind, choice.name, known, "mixing"))
             from_table(known[choice.name], choice.options, f"options of {kind} {choice.name!r}")
+
+    @property
+    def one_row(self) -> bool:
+        """Whether one model comes out for all silos."""
+        return WEIGHERS[self.weigher.name].one_row
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ class Stage:
         for channel in self.channels:
             if channel not in CHANNELS:
                 raise ConfigError(unknown("channel", channel, CHANNELS, where))
+        if EXAMPLES.name in self.channels and (not self.mixing.one_row or self.participation.quorum > 1):
+            raise ConfigError(f"{where} pools all examples: it has one model and one update a round, no quorum above 1")
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,10 @@ class Silo:
         if weights.dtype != torch.float32 or weights.shape != model.received.shape:
             raise BoundaryError("bad_request")
         model.reset()
-        model.load(self.state.newest("stage", stage, stage + 1))
+        left = self.state.newest("stage", stage, stage + 1)
+        if stage > 0 and not left:  # it was away when the stage before ended, and would go on from the loaded model
+            raise BoundaryError("missed_stage")
+        model.load(left)
         kept = self.state.newest("round", self.course.first_round(stage), before_round)
         model.load(_under("main/", kept))
         model.received.copy_(weights)

@@ -12,10 +12,10 @@ from toys import SIZES, toy_collection, toy_coordinator, toy_course, toy_data, t
 
 from fedqa.data.records import Collection
 from fedqa.engines.local import InProcess
-from fedqa.errors import BoundaryError
+from fedqa.errors import BoundaryError, ConfigError
 from fedqa.federation import wire
 from fedqa.federation.channels import CHANNELS, EXAMPLES, Bound, Channel, CoordinatorSide, SiloSide
-from fedqa.federation.course import Evaluation
+from fedqa.federation.course import Choice, Evaluation, Mixing, Participation
 from fedqa.federation.messages import Contribution, Exchange, Refusal
 
 VECTORS = Bound(torch.float32, (2, 3))
@@ -210,3 +210,25 @@ def test_central_training_goes_on_without_a_silo_that_does_not_give_its_examples
     assert record.asked == ("pool",)
     n_examples = sum(len(data.documents) for name, data in toy_data().items() if name != "birch")
     assert record.accepted["pool"].n_examples == n_examples
+
+
+def test_a_silo_that_sends_no_examples_at_all_is_refused_and_the_rest_are_pooled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = CHANNELS["examples"]
+
+    def lying(silo: SiloSide, request: Exchange) -> Mapping[str, torch.Tensor]:
+        if silo.name == "birch":
+            return {"examples": torch.tensor([123, 34, 120], dtype=torch.uint8)}
+        return honest.answer(silo, request)
+
+    monkeypatch.setitem(CHANNELS, "examples", replace(honest, answer=lying))
+    coordinator, outcome = toy_run(toy_course("central"), tmp_path)
+    assert ("birch", "malformed") in coordinator.folder.records()[0].refused
+    assert len(outcome.scores) == 4
+
+
+def test_pooling_examples_goes_with_one_model_and_no_quorum() -> None:
+    for changes in ({"mixing": Mixing(Choice("identity"))}, {"participation": Participation(quorum=2)}):
+        with pytest.raises(ConfigError, match="pools all examples"):
+            with_stage(toy_course("central"), **changes)

@@ -344,3 +344,12 @@ def test_a_replica_that_a_stage_drops_is_not_taken_for_its_model(tmp_path: Path)
     silo = silo_of(with_stage(toy_course("ditto", rounds=1), replica=None), tmp_path)
     train(silo)
     assert silo.state.newest("round", 0, 9) == {}
+
+
+def test_a_silo_that_missed_the_end_of_a_stage_says_so_instead_of_starting_anew(tmp_path: Path) -> None:
+    course = toy_course(rounds=1)
+    course = replace(course, stages=(*course.stages, replace(course.stages[0], name="second")))
+    setting = toy_setting(course, tmp_path)
+    weights = setting.start_of(1).weights
+    reply = setting.silos[0].handle(Train(course.fingerprint, 2, weights)).content
+    assert reply == Refusal("ash", "missed_stage")
