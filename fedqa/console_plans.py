@@ -56,15 +56,15 @@ def _facts(facts: Iterable[tuple[str, str]]) -> Table:
 
 def parts_table(stage: StagePreview) -> Table:
     """Parameters by kind and by what happens to them."""
-    skills = {part.skill for part in stage.parts}
-    title = f"Stage {stage.name}, {plural(stage.rounds, 'round')}"
-    table = plain_table(title, ["parameters", "mode"], ["count", "leaves"])
+    several = len({part.skill for part in stage.parts}) > 1
+    rows = []
     for part in _joined(stage.parts):
-        group = f"{part.group} ({part.skill})" if len(skills) > 1 else part.group
+        group = f"{part.group} ({part.skill})" if several else part.group
         leaves = size(part.parameters * 4) if part.mode == "shared" else NONE
         style = {"shared": "bold", "private": "green"}.get(part.mode, "dim")
-        table.add_row(group, part.mode, count(part.parameters), leaves, style=style)
-    return table
+        rows.append([Text(text, style) for text in (group, part.mode, count(part.parameters), leaves)])
+    title = f"Stage {stage.name}, {plural(stage.rounds, 'round')}"
+    return plain_table(title, ["parameters", "mode"], ["count", "leaves"], rows)
 
 
 def _joined(parts: Iterable[Part]) -> list[Part]:
@@ -104,12 +104,12 @@ def _problems(found: Diagnosis) -> Iterator[str]:
 
 
 def findings_table(found: Diagnosis) -> Table:
+    rows = [
+        (checkup.silo, *(_found(checkup, checkup.findings) if checkup.findings else [NONE] * len(_FOUND)))
+        for checkup in found.checkups
+    ]
     caption = "leaks: questions, or near copies, in more than one split. an epoch: estimated, on one core"
-    table = plain_table("What the silos hold", ["silo"], _FOUND, caption=caption)
-    for checkup in found.checkups:
-        findings = checkup.findings
-        table.add_row(checkup.silo, *(_found(checkup, findings) if findings else [NONE] * len(_FOUND)))
-    return table
+    return plain_table("What the silos hold", ["silo"], _FOUND, rows, caption=caption)
 
 
 def _found(checkup: Checkup, findings: Findings) -> list[str]:

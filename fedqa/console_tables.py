@@ -16,25 +16,43 @@ from fedqa.data.records import Collection
 from fedqa.evaluation.report_tables import MACRO, WORST, ScoreRow, labels, score_tables
 from fedqa.evaluation.run_scores import POINTS, Estimate, Run, macro_score, worst_score
 from fedqa.evaluation.words import count, duration, metric_name, number, plural, shortened, size
-from fedqa.federation.ledger import Row
+from fedqa.federation.ledger import Row as LedgerRow
 from fedqa.rescoring import Rescored
 
 NONE = "\N{EN DASH}"
 TIMES = " \N{MULTIPLICATION SIGN} "
 
 
-# -- results -----------------------------------------------------------------------------------------------------
+Row = Sequence[str | Text]
 
 
-def plain_table(title: str, names: Sequence[str], numbers: Sequence[str], *, caption: str = "") -> Table:
-    """Columns of text on the left, of numbers, right-aligned, on the right."""
-    table = Table(title=title, caption=caption or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    table.title_style, table.caption_style, table.caption_justify = "bold", "dim", "left"
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+def plain_table(
+    title: str, names: Sequence[str], numbers: Sequence[str], rows: Iterable[Row], *, caption: str = ""
+) -> Table:
+    """Columns of text on the left, of numbers, right-aligned, on the right. An empty row is a gap.
+
+    In a narrow terminal headers are folded first and texts next; numbers and the names in front stay whole.
+    """
+    filled = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    table = Table(title=title, caption=caption or None, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.title_style, table.caption_style, table.title_justify, table.caption_justify = "bold", "dim", "left", "left"
+    table.min_width = max(len(title), len(caption))  # neither is to be wrapped
+    for position, name in enumerate([*names, *numbers]):
+        is_number = position >= len(names)
+        longest = max((row[position].cell_len for row in filled if row), default=0)
+        table.add_column(
+            name,
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=longest if is_number else None,
+            no_wrap=not position or (is_number and len(name) <= longest),
+        )
+    for row in filled:
+        table.add_row(*row)
     return table
+
+
+# -- results -----------------------------------------------------------------------------------------------------
 
 
 def result_tables(run: Run) -> list[Table]:
@@ -44,19 +62,22 @@ def result_tables(run: Run) -> list[Table]:
         return []
     main, others = tables[0], tables[1:]
     what = f"{run.course.method} on {run.course.model}, {plural(len(run.records), 'round')}"
-    table = plain_table(
-        f"{main.metric} on test questions: {what}",
-        ["silo"],
-        ["questions", *POINTS, *(f"best {other.metric}" for other in others)],
-        caption="± is a 95 % interval. best: whichever did best on the silo's own dev questions",
-    )
+    rows: list[Row] = []
     for row in main.rows:
         if row.name == MACRO:
-            table.add_row()
+            rows.append(())
+        points = [_with_interval(row.cells.get(point)) for point in POINTS]
         extra = [_score_of(other.rows, row.name) for other in others]
-        questions = count(row.questions) if row.questions else ""
-        table.add_row(row.name, questions, *(_with_interval(row.cells.get(point)) for point in POINTS), *extra)
-    return [table]
+        rows.append((row.name, count(row.questions) if row.questions else "", *points, *extra))
+    return [
+        plain_table(
+            f"{main.metric} on test questions: {what}",
+            ["silo"],
+            ["asked", *POINTS, *(f"best {other.metric}" for other in others)],
+            rows,
+            caption="± is a 95 % interval. best: whichever did best on the silo's own dev questions",
+        )
+    ]
 
 
 def _score_of(rows: Sequence[ScoreRow], name: str) -> str:
@@ -80,19 +101,19 @@ def comparison_table(runs: Sequence[Run]) -> Table:
     silos = list(dict.fromkeys(silo for run in runs for silo in run.deciding))
     metrics = {metric for run in runs for metric in run.deciding.values()}
     metric = metric_name(metrics.pop()) if len(metrics) == 1 else "Score"
-    table = plain_table(
+    scores = [_standing(run, silos) for run in runs]
+    highest = [max((v for v in column if v is not None), default=None) for column in zip(*scores, strict=True)]
+    rows: list[Row] = []
+    for run, label, values in zip(runs, labels(runs), scores, strict=True):
+        cells = [_highlighted(value, value == top) for value, top in zip(values, highest, strict=True)]
+        rows.append((label, *cells, size(run.result["bytes_up"]), duration(run.result["seconds"])))
+    return plain_table(
         f"{metric} on test questions, of the model each silo would serve",
         ["method"],
         [*silos, MACRO, WORST, "bytes up", "time"],
-        caption="Bold is the highest of its column. A silo serves whichever model did best on its own dev questions.",
+        rows,
+        caption="A silo serves whichever model did best on its own dev questions. The highest are bold.",
     )
-    rows = [_standing(run, silos) for run in runs]
-    highest = [max((v for v in column if v is not None), default=None) for column in zip(*rows, strict=True)]
-    for run, label, row in zip(runs, labels(runs), rows, strict=True):
-        cells = [_highlighted(value, value == top) for value, top in zip(row, highest, strict=True)]
-        result = run.result
-        table.add_row(label, *cells, size(result["bytes_up"]), duration(result["seconds"]))
-    return table
 
 
 def _standing(run: Run, silos: Sequence[str]) -> list[float | None]:
@@ -109,14 +130,10 @@ def _highlighted(value: float | None, best: bool) -> Text:
 def quarantine_table(collections: Mapping[str, Collection]) -> Table | None:
     """What was left out of the silos' data, with an example of each; None if nothing was."""
     left = {silo: collection.quarantine for silo, collection in collections.items() if collection.quarantine}
-    if not left:
-        return None
-    table = plain_table("Records left out", ["silo", "first at", "reason", "remedy"], [])
-    table.add_column("records", justify="right")
-    for silo, records in left.items():
-        first = records[0]
-        table.add_row(silo, first.place, first.reason, first.remedy, count(len(records)))
-    return table
+    rows = [(silo, some[0].place, some[0].reason, some[0].remedy, count(len(some))) for silo, some in left.items()]
+    return (
+        plain_table("Records left out", ["silo", "first at", "reason", "remedy"], ["records"], rows) if rows else None
+    )
 
 
 def rescored_lines(rescored: Rescored) -> list[Text]:
@@ -150,16 +167,18 @@ def _one_line(text: str) -> str:
 # -- what left a silo, and what is known --------------------------------------------------------------------------
 
 
-def ledger_table(silo: str, rows: Sequence[Row]) -> Table:
-    total = sum(row.bytes for row in rows)
-    caption = f"{plural(len(rows), 'message')}, {size(total)} in all"
-    table = plain_table(
-        f"All that left {silo}", ["time (UTC)", "kind", "tensors", "digest"], ["round", "bytes"], caption=caption
+def ledger_table(silo: str, messages: Sequence[LedgerRow]) -> Table:
+    rows = [
+        (m.time[:19].replace("T", " "), m.kind, _shapes(m.tensors), m.digest[:12], str(m.round or NONE), size(m.bytes))
+        for m in messages
+    ]
+    return plain_table(
+        f"All that left {silo}",
+        ["time (UTC)", "kind", "tensors", "digest"],
+        ["round", "bytes"],
+        rows,
+        caption=f"{plural(len(rows), 'message')}, {size(sum(message.bytes for message in messages))} in all",
     )
-    for row in rows:
-        when = row.time[:19].replace("T", " ")
-        table.add_row(when, row.kind, _shapes(row.tensors), row.digest[:12], str(row.round or NONE), size(row.bytes))
-    return table
 
 
 def _shapes(tensors: str) -> str:
@@ -177,14 +196,10 @@ class Known:
 
 
 def known_table(title: str, known: Iterable[Known]) -> Table:
-    table = plain_table(title, ["name", "what it is"], [])
-    for entry in known:
-        table.add_row(Text(entry.name, style="bold"), entry.summary)
-    return table
+    return plain_table(title, ["name", "what it is"], [], [(Text(e.name, style="bold"), e.summary) for e in known])
 
 
 def options_table(entry: Known) -> Table:
-    table = plain_table(f"{entry.name}: {entry.summary}", ["option", "default"], [])
-    for name, value in entry.options.items():
-        table.add_row(name, shortened("none" if value is None else repr(value), 60))
-    return table
+    values = {name: "not set" if value is None else json.dumps(value) for name, value in entry.options.items()}
+    rows = [(name, shortened(value, 60)) for name, value in values.items()]
+    return plain_table(f"{entry.name}: {entry.summary}", ["option", "default"], [], rows)

@@ -29,6 +29,7 @@ from fedqa.runs import train
 from fedqa.skills.match import MatchFeatures
 from fedqa.skills.questions import judged_questions
 from fedqa.tables import from_table, plain
+from fedqa.training import one_thread
 
 BASELINE = "zero_shot"
 METHODS = (BASELINE, "isolated", "fedavg", "fedbn")
@@ -73,14 +74,14 @@ def _train(folder: Path, method: str, settings: Mapping[str, Any], progress: Con
 
 
 def organisations_table() -> Table:
-    table = plain_table("The sample alliance", ["organisation"], ["documents", "passages", "words", "questions"])
+    rows = []
     for name in SAMPLE_SILOS:
         collection = sample_silo(name)
         n_passages = sum(len(passages(document)) for document in collection.documents)
-        words = sum(len(document.text.split()) for document in collection.documents)
-        counts = (len(collection.documents), n_passages, words, len(collection.examples))
-        table.add_row(name, *map(count, counts))
-    return table
+        n_words = sum(len(document.text.split()) for document in collection.documents)
+        counts = (len(collection.documents), n_passages, n_words, len(collection.examples))
+        rows.append([name, *map(count, counts)])
+    return plain_table("The sample alliance", ["organisation"], ["documents", "passages", "words", "questions"], rows)
 
 
 def best_on_dev(runs: list[Run]) -> Run:
@@ -134,7 +135,8 @@ def ask_all(zero_shot: OpenRun, federated: OpenRun) -> Questions:
     for name in SAMPLE_SILOS:
         silo = federated.silo(name)
         assistants[name] = Assistant.of(silo)
-        tried += list(try_silo(silo, Assistant.of(zero_shot.silo(name)), assistants[name]))
+        with one_thread():
+            tried += list(try_silo(silo, Assistant.of(zero_shot.silo(name)), assistants[name]))
     shown = [Shown(one, tuple(assistants[one.silo].ask(one.question, 1))) for one in choose(tried)]
     return Questions(
         courses=(zero_shot.course.fingerprint, federated.course.fingerprint),

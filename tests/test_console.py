@@ -220,3 +220,13 @@ def test_texts_of_people_are_never_markup() -> None:
     text = shown.getvalue()
     assert "[bold]Title[/]" in text and "Press [enter]. Then :smile: wait." in text
     assert "[x]" in printed(options_table(Known("a", "b", {"[x]": None})))
+
+
+def test_in_a_narrow_terminal_names_and_numbers_stay_whole() -> None:
+    runs = [run(method, {"biomedical": 0.5, "hospital": 0.75}) for method in ("fedavg", "isolated")]
+    console = Console(file=io.StringIO(), width=60)
+    console.print(comparison_table(runs))
+    assert isinstance(console.file, io.StringIO)
+    text = plain(console.file.getvalue())
+    assert "isolated" in text and text.count("0.750") == 2 and "12.0 s" in text and "…" not in text
+    assert max(map(len, text.splitlines())) <= 60

@@ -17,6 +17,7 @@ from fedqa.federation.messages import Point
 from fedqa.federation.silo import Silo
 from fedqa.opening import model_at, open_run
 from fedqa.skills.match import Match, MatchFeatures
+from fedqa.training import one_thread
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ class Assistant:
                 f"silo {silo.name!r} learnt {silo.skill.name!r}; questions are answered by silos with 'match'"
             )
         model = model_at(silo, point)
-        vectors = passage_vectors(silo.skill, model, silo.features, silo.folder / "index")
-        matching = Matching(silo.skill, model, silo.features, vectors).fitted(silo.collection)
+        with one_thread():
+            vectors = passage_vectors(silo.skill, model, silo.features, silo.folder / "index")
+            matching = Matching(silo.skill, model, silo.features, vectors).fitted(silo.collection)
         return cls(silo.name, {document.id: document for document in silo.collection.documents}, matching)
 
     @property
@@ -77,7 +79,8 @@ class Assistant:
             raise ConfigError("the question is empty; ask something, in quotation marks")
         if k < 1:
             raise ConfigError(f"k must be at least 1 answer, got {k}")
-        return [self._answer(found) for found in self.matching.find(question, k)]
+        with one_thread():
+            return [self._answer(found) for found in self.matching.find(question, k)]
 
     def _answer(self, found: Found) -> Answer:
         document = self.documents[found.passage.document]

@@ -149,6 +149,7 @@ class Coordinator:
             tally.bytes_up += envelope.n_bytes
             self.watcher.silo_answered(envelope.silo)
             yield envelope
+            del envelope
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -306,6 +307,7 @@ class Tally:
             )
             self.metrics[update.silo] = {k: (s.n, s.mean, s.variance) for k, s in update.metrics.items()}
             yield update
+            del update
 
     def record(
         self,
@@ -347,6 +349,7 @@ def in_order(envelopes: Iterable[Envelope], names: Sequence[str]) -> Iterator[En
         while position < len(names) and names[position] in waiting:
             yield from waiting.pop(names[position])
             position += 1
+        del envelope  # its vector is gone before the next one is made; so below
     for name in names[position:]:
         yield from waiting.pop(name, ())
 

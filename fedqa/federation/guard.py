@@ -32,8 +32,8 @@ R = TypeVar("R", Update, Report, Contribution)
 
 MAX_EXAMPLES = 10_000_000
 MAX_METRICS = 256
-NORM_FACTOR = 30.0  # an update may be this much longer than the lower median of the others'
-NORM_FLOOR = 1e-3  # of the weights' own length: below it, updates are too short for "absurd" to mean anything
+NORM_FACTOR = 30.0  # an update may be this much longer than the median of the others'
+NORM_FLOOR = 3e-3  # of the weights' own length: below it, updates are too short for "absurd" to mean anything
 NORM_CEILING = 100.0  # of the weights' own length: above it, an update is absurd whatever the others do
 
 
@@ -66,7 +66,7 @@ class Guard:
     def screen(
         self, envelopes: Iterable[Envelope], expected: Expected, refuse: Callable[[str, str], None]
     ) -> Iterator[Update]:
-        """The good updates, in the order they came; at most two are held back until enough lengths are known."""
+        """The good updates, in the order they came; the first is held back until there is one to compare it with."""
         norms: dict[str, float] = {}  # of this round
         seen: set[str] = set()
         held: list[tuple[Update, Passed]] = []
@@ -83,8 +83,9 @@ class Guard:
                 continue
             norms[update.silo] = passed.norm
             held.append((update, passed))
-            if len(self._others(update.silo, norms)) >= 2:
+            if self._others(update.silo, norms):
                 yield from self._release(held, norms, expected, refuse)
+            del envelope, update  # a vector each: gone before the next one is made
         yield from self._release(held, norms, expected, refuse)
 
     def _measured(self, update: Update) -> Passed:
@@ -126,7 +127,7 @@ class Guard:
         others = self._others(silo, norms)
         if not others:
             return ceiling
-        return min(ceiling, NORM_FACTOR * max(floor, others[(len(others) - 1) // 2]))
+        return min(ceiling, NORM_FACTOR * max(floor, others[len(others) // 2]))
 
 
 def opened(envelope: Envelope, kind: type[R], max_bytes: int) -> R:
@@ -135,7 +136,8 @@ def opened(envelope: Envelope, kind: type[R], max_bytes: int) -> R:
     if isinstance(content, bytes | bytearray | memoryview):
         content = wire.decode(content, max_bytes)
     if isinstance(content, Refusal):
-        raise BoundaryError(content.code if content.code in list(REFUSALS) else "refused")
+        known = isinstance(content.code, str) and content.code in REFUSALS
+        raise BoundaryError(content.code if known else "refused")
     if not isinstance(content, kind):
         raise BoundaryError("wrong_kind")
     return content

@@ -14,6 +14,8 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from blake3 import blake3
+
 from fedqa.federation import wire
 from fedqa.federation.messages import Reply
 
@@ -38,7 +40,7 @@ class Row:
     kind: str
     tensors: str  # JSON: name -> shape
     bytes: int
-    digest: str  # SHA-256 of the message
+    digest: str  # BLAKE3 of the message
     privacy_budget: float | None  # spent by it, where the course adds noise
 
     def chained(self, before: str) -> str:
@@ -69,7 +71,7 @@ class Ledger:
     def record(self, reply: Reply, course: str, round_number: int) -> int:
         """Add the row of a message about to leave, and return the message's size in bytes."""
         parts = wire.encode(reply)
-        digest = hashlib.sha256()
+        digest = blake3()
         for part in parts:
             digest.update(part)
         n_bytes = sum(len(part) for part in parts)

@@ -59,6 +59,7 @@ class Mixer:
                 total, first = update.delta, share  # the first update's memory becomes the sum: no vector is added
             else:
                 total.add_(update.delta, alpha=share / first)
+            del update  # its vector is gone before the next one is made
         if total is None:
             return Mixed({}, {ALL: shares})
         whole = sum(shares.values())

@@ -27,12 +27,14 @@ from fedqa.federation.messages import Envelope, Report, Request, Train, Update
 from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.federation.silo import Silo
 from fedqa.runs import Setting
+from fedqa.training import Local
 
 COMBINERS = ("mean", "median", "trimmed_mean", "krum")
 ROUNDS = frozenset({1, 2, 3})
 
 Replies = Callable[[Update, Update | None], Sequence[object]]  # honest update, last accepted one -> what is sent
 Wrap = Callable[[Engine], Engine]
+Answers = dict[tuple[str, int, bytes, Local], Update]
 
 
 # -- engines ---------------------------------------------------------------------------------------------------------
@@ -40,10 +42,10 @@ Wrap = Callable[[Engine], Engine]
 
 @dataclass
 class Remembering:
-    """Real silos, asked once for each round and weights. Deltas are copied: mixing overwrites what it is given."""
+    """Real silos, asked once for each round, weights and local work. Deltas are copied: mixing overwrites its own."""
 
     silos: Sequence[Silo]
-    answers: dict[tuple[str, int, bytes], Update]
+    answers: Answers
 
     def ask(self, requests: Mapping[str, Request], timeout_s: float) -> Iterator[Envelope]:
         for name, request in requests.items():
@@ -51,9 +53,9 @@ class Remembering:
             yield Envelope(name, reply, 0)
 
     def _update(self, name: str, request: Train) -> Update:
-        key = name, request.round, request.weights.numpy().tobytes()
+        silo = next(silo for silo in self.silos if silo.name == name)
+        key = name, request.round, request.weights.numpy().tobytes(), silo.course.stages[0].local
         if key not in self.answers:
-            silo = next(silo for silo in self.silos if silo.name == name)
             update = silo.handle(request).content
             silo.ledger.close()
             assert isinstance(update, Update)
@@ -129,7 +131,7 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._settings: dict[str, Setting] = {}
-        self._answers: dict[tuple[str, int, bytes], Update] = {}
+        self._answers: Answers = {}
         self._absent: dict[tuple[str, str, frozenset[int]], Ran] = {}
         self.met: Counter[tuple[str, str]] = Counter()
 

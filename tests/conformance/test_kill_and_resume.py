@@ -11,8 +11,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from toys import SIZES, ToySkill, differing, toy_coordinator, toy_course, toy_ru
 from fedqa.engines.local import InProcess, Processes
 from fedqa.errors import RunError
 from fedqa.federation.course import Course
+from fedqa.federation.engine import Engine
 from fedqa.federation.ledger import Ledger
+from fedqa.federation.messages import Envelope, Request
 from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.files import read_tensors, write_json
 from fedqa.seeds import generator
@@ -322,12 +324,29 @@ def test_a_run_that_has_ended_ends_again_with_the_same_scores(tmp_path: Path) ->
     assert torch.equal(again._weights["*"], coordinator._weights["*"])
 
 
-def test_what_the_guard_remembers_outlasts_a_kill(tmp_path: Path) -> None:
-    course = toy_course(rounds=3)
-    coordinator, _ = toy_run(course, tmp_path)
-    remembered = dict(coordinator._guard.history)
-    setting = toy_setting(course, tmp_path)
+@dataclass
+class WithoutBirch:
+    """One silo says nothing in the last round."""
+
+    engine: Engine
+
+    def ask(self, requests: Mapping[str, Request], timeout_s: float) -> Iterator[Envelope]:
+        for envelope in self.engine.ask(requests, timeout_s):
+            if envelope.silo != "birch" or getattr(envelope.content, "round", 0) != 3:
+                yield envelope
+
+
+@pytest.mark.parametrize("quorum", [1, 4])
+def test_what_the_guard_remembers_outlasts_a_kill(quorum: int, tmp_path: Path) -> None:
+    setting = toy_setting(toy_course(rounds=3, quorum=quorum), tmp_path)
+    engine = InProcess(setting.silos)
+    coordinator = toy_coordinator(setting, WithoutBirch(engine))
+    coordinator.run()
+    engine.close()
+    records, remembered = coordinator.folder.records(), coordinator._guard.history
+    # A void round leaves nothing behind: with a quorum of four, the last that count are those of round 2.
+    assert records[2].void == (quorum == 4)
+    assert remembered["ash"].norm == records[1 if quorum == 4 else 2].accepted["ash"].norm
     resumed = toy_coordinator(setting)
     assert resumed._resume() == 3
     assert resumed._guard.history == remembered
-    assert set(remembered) == set(SIZES)

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
 import torch
 from toys import toy_update
 
@@ -31,7 +32,7 @@ def test_every_message_is_a_row_with_its_size_and_digest(ledger: Ledger) -> None
     assert [json.loads(row.tensors) for row in rows] == [{"delta": [2]}, {"q": [2, 3]}, {}]
     message = b"".join(wire.encode(toy_update("ash", [1.0, 2.0])))
     assert rows[0].bytes == len(message)
-    assert rows[0].digest == hashlib.sha256(message).hexdigest()
+    assert rows[0].digest == blake3(message).hexdigest()
     assert rows[0].course == "course"
     assert rows[0].time.endswith("+00:00")
     assert ledger.first_broken() is None
