@@ -13,7 +13,8 @@ from rich.text import Text
 
 from fedqa.answering.assistant import Answer
 from fedqa.data.records import Collection
-from fedqa.evaluation.report_tables import MACRO, WORST, ScoreRow, labels, score_tables
+from fedqa.evaluation.metrics import micro
+from fedqa.evaluation.report_tables import MACRO, MICRO, WORST, ScoreRow, labels, score_tables
 from fedqa.evaluation.run_scores import POINTS, Estimate, Run, macro_score, worst_score
 from fedqa.evaluation.words import count, duration, metric_name, number, plural, shortened, size
 from fedqa.federation.ledger import Row as LedgerRow
@@ -97,7 +98,7 @@ def _with_interval(estimate: Estimate | None) -> Text:
 
 
 def comparison_table(runs: Sequence[Run]) -> Table:
-    """Methods as rows; the score of each silo's best model, the mean of silos and the worst; the best bold."""
+    """Methods as rows; the score of each silo's best model, of all together and the worst; the best bold."""
     silos = list(dict.fromkeys(silo for run in runs for silo in run.deciding))
     metrics = {metric for run in runs for metric in run.deciding.values()}
     metric = metric_name(metrics.pop()) if len(metrics) == 1 else "Score"
@@ -110,7 +111,7 @@ def comparison_table(runs: Sequence[Run]) -> Table:
     return plain_table(
         f"{metric} on test questions, of the model each silo would serve",
         ["method"],
-        [*silos, MACRO, WORST, "bytes up", "time"],
+        [*silos, MACRO, MICRO, WORST, "bytes up", "time"],
         rows,
         caption="A silo serves whichever model did best on its own dev questions. The highest are bold.",
     )
@@ -119,7 +120,9 @@ def comparison_table(runs: Sequence[Run]) -> Table:
 def _standing(run: Run, silos: Sequence[str]) -> list[float | None]:
     summaries = run.summaries("best", "test", run.deciding)
     means = [summaries[silo].mean if silo in summaries else None for silo in silos]
-    rolled = [macro_score(summaries).mean, worst_score(summaries).mean] if summaries else [None, None]
+    rolled: list[float | None] = [None, None, None]
+    if summaries:
+        rolled = [macro_score(summaries).mean, micro(summaries.values()).mean, worst_score(summaries).mean]
     return [round(value, 3) if value is not None else None for value in (*means, *rolled)]
 
 

@@ -42,7 +42,8 @@ class Common:
         """What is frozen, then the method's own lines, then everything shared."""
         embeddings: Rule = () if self.train_embeddings else (("embeddings", "frozen"),)
         layers: Rule = ((f"enc.0-{self.freeze_layers - 1}", "frozen"),) if self.freeze_layers else ()
-        return (*embeddings, *layers, *lines, ("*", "shared"))
+        pooler: Rule = (("pooler", "frozen"),)  # no skill reads it: training never moves it, sending it is waste
+        return (*embeddings, *pooler, *layers, *lines, ("*", "shared"))
 
 
 @dataclass(frozen=True)

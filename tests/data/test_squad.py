@@ -30,7 +30,8 @@ def test_a_span_question_becomes_an_example_with_its_title_as_key(tmp_path: Path
     (document,) = found.documents
     assert (document.text, document.title) == ("Nothing for six hours.", "Fasting")
     evidence = (Span(document.id, 12, 21),)
-    assert found.examples == (Example("q1", "Question q1?", evidence, ("six hours",), key="Fasting", about=evidence[0].document),)
+    example = Example("q1", "Question q1?", evidence, ("six hours",), key="Fasting", about=document.id)
+    assert found.examples == (example,)
     assert found.quarantine == ()
 
 

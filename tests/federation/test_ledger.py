@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ledger: complete, append-only, and telling when somebody tampered with it."""
 
-import hashlib
 import json
 import sqlite3
 from pathlib import Path
 
 import pytest
-from blake3 import blake3
 import torch
+from blake3 import blake3
 from toys import toy_update
 
 from fedqa.federation import wire
