@@ -254,7 +254,7 @@ def main(quick: bool = False) -> None:
         table.add_column(column, justify="left" if column == "workload" else "right")
     for workload, sizes in WORKLOADS.items():
         with console.status(f"measuring {workload}, both programs by turns"):
-            found = compare(workload, repeats=1 if quick else 5)
+            found = compare(workload, repeats=1 if quick else 3)
         table.add_row(
             f"{workload}: {len(sizes)}",
             f"{found['bare_s']:.2f}",

@@ -72,7 +72,7 @@ def _show_whole_model(console: Console, folder: Path, settings: Mapping[str, Any
         _train(folder, BASELINE, {**settings, "model": whole}, progress)
         score = load_run(folder).result["macro"]["best"]["test"]["map"]
         console.print(
-            f"The whole model {whole!r}, untrained, has a mean of {score:.3f}. This demo trains the first layers of it, "
+            f"The whole model {whole!r}, untrained, has a mean of {score:.3f}. This demo trains its first layers only, "
             "to end in minutes; to train all of it, see the last line below."
         )
 
