@@ -170,16 +170,17 @@ def test_the_best_of_every_column_is_bold() -> None:
     )
     cells = [list(column.cells) for column in table.columns]
     names = [column.header for column in table.columns]
-    assert names == ["method", "ash", "birch", "Mean of silos", "Worst silo", "bytes up", "time"]
-    bold = {name: [bool(cell.style) for cell in column] for name, column in zip(names[1:5], cells[1:5], strict=True)}
+    assert names == ["method", "ash", "birch", "Mean of silos", "All questions", "Worst silo", "bytes up", "time"]
+    bold = {name: [bool(cell.style) for cell in column] for name, column in zip(names[1:6], cells[1:6], strict=True)}
     assert bold == {
         "ash": [False, True],
         "birch": [True, False],
         "Mean of silos": [True, False],  # 0.625 against 0.4375
+        "All questions": [True, False],  # as many in both silos
         "Worst silo": [True, False],  # 0.5 against 0.25
     }
     assert [plain(cell) for cell in cells[3]] == ["0.625", "0.438"]
-    assert [plain(column[0]) for column in cells[5:]] == ["1.0 kB", "12.0 s"]
+    assert [plain(column[0]) for column in cells[6:]] == ["1.0 kB", "12.0 s"]
 
 
 def test_results_have_roll_ups_and_the_other_metrics() -> None:

@@ -18,7 +18,7 @@ from fedqa.inspection import Part, Preview, group_of, preview
 from fedqa.runs import train
 
 LAYER, NORM, POOLER = 8_416, 256, 1_056
-SHARED = 2 * LAYER + NORM + POOLER + 1
+SHARED = 2 * LAYER + NORM + 1
 
 
 def course(method: str, **options: Any) -> Course:
@@ -36,7 +36,7 @@ def test_parameters_are_counted_by_tag_and_mode() -> None:
         "enc.0": ("shared", LAYER),
         "enc.1": ("shared", LAYER),
         "norm": ("private", NORM),
-        "pooler": ("shared", POOLER),
+        "pooler": ("frozen", POOLER),
         "head": ("shared", 1),
     }
 

@@ -45,7 +45,7 @@ from fedqa.runs import build, pool, read_silo
 from fedqa.seeds import generator
 from fedqa.training import Adam, Local, Term, fit
 
-FROZEN_WORDS: Rule = (("embeddings", "frozen"), ("*", "shared"))
+FROZEN_WORDS: Rule = (("embeddings|pooler", "frozen"), ("*", "shared"))
 ALL_METHODS = list(METHODS)
 TRAINING = [name for name in METHODS if toy_course(name).stages]
 FEDERATED = [name for name in TRAINING if not any(stage.channels for stage in toy_course(name).stages)]
