@@ -29,11 +29,17 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     """Replace a safetensors file in one step; tensors may be views of one another's memory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    own = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+    own = {name: _own(tensor.detach()) for name, tensor in tensors.items()}
     save_file(own, draft, metadata=dict(metadata or {}))
     with draft.open("rb") as file:
         os.fsync(file.fileno())  # what is committed by another file must be on the disk before that one is
     draft.replace(path)
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The tensor, copied if it is a part of something larger."""
+    whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    return tensor if whole else tensor.clone().contiguous()
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ One round: ask the silos, screen what comes back, mix, apply, write the round do
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -170,6 +170,7 @@ class Coordinator:
         self._start, self._started, self._states = self.start_of(index), index, {}
         self._guard = Guard()  # updates of another layout, or another rate, are no measure for these
         self._weights = starting_weights(mixer, self._start.weights)
+        self._start = replace(self._start, weights=torch.zeros(0))  # a vector nobody needs again
         if before is not None:
             for recipient, vector in self._weights.items():
                 carry_over(before.layout, weights_for_recipient(recipient, left), self._start.layout, vector)
@@ -189,6 +190,8 @@ class Coordinator:
             try:
                 report = opened(envelope, Report, wire.MAX_HEADER + 64)
                 check_report(report, envelope.silo, self.course.fingerprint, index)
+                if envelope.silo in scores:
+                    raise BoundaryError("duplicate")
             except BoundaryError as problem:
                 self._pending.refuse(envelope.silo, problem.code)
                 continue
@@ -219,8 +222,11 @@ class Coordinator:
         for envelope in self._ask(requests, stage, tally):
             try:
                 answer = opened(envelope, Contribution, MAX_CONTRIBUTION)
-                if (answer.silo, answer.round, answer.channel, answer.step) != (envelope.silo, number, channel, step):
+                given = (answer.silo, answer.course, answer.round, answer.channel, answer.step)
+                if given != (envelope.silo, fingerprint, number, channel, step):
                     raise BoundaryError("wrong_kind")
+                if envelope.silo in answers:
+                    raise BoundaryError("duplicate")
                 CHANNELS[channel].check(answer.tensors)
                 answers[envelope.silo] = answer.tensors
             except BoundaryError as problem:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels: bounds, raw examples, and traffic from silo to silo through the coordinator."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from fedqa.errors import BoundaryError, ConfigError
 from fedqa.federation import wire
 from fedqa.federation.channels import CHANNELS, EXAMPLES, Bound, Channel, CoordinatorSide, SiloSide
 from fedqa.federation.course import Choice, Evaluation, Mixing, Participation
-from fedqa.federation.messages import Contribution, Exchange, Refusal
+from fedqa.federation.messages import Contribution, Envelope, Exchange, Refusal, Request
+from fedqa.federation.silo import Silo
 
 VECTORS = Bound(torch.float32, (2, 3))
 
@@ -232,3 +233,26 @@ def test_pooling_examples_goes_with_one_model_and_no_quorum() -> None:
     for changes in ({"mixing": Mixing(Choice("identity"))}, {"participation": Participation(quorum=2)}):
         with pytest.raises(ConfigError, match="pools all examples"):
             with_stage(toy_course("central"), **changes)
+
+
+class Repeats:
+    """An engine through which one silo answers every exchange twice, the second time with something else."""
+
+    def __init__(self, silos: Sequence[Silo], repeater: str) -> None:
+        self._engine, self._repeater = InProcess(silos), repeater
+
+    def ask(self, requests: Mapping[str, Request], timeout_s: float) -> Iterator[Envelope]:
+        for envelope in self._engine.ask(requests, timeout_s):
+            yield envelope
+            if envelope.silo == self._repeater and isinstance(envelope.content, Contribution):
+                other = replace(envelope.content, tensors={"examples": torch.zeros(1, dtype=torch.uint8)})
+                yield replace(envelope, content=other)
+
+
+def test_of_two_answers_of_one_silo_to_a_step_the_first_counts(tmp_path: Path) -> None:
+    course = toy_course("central")
+    plain, _ = toy_run(course, tmp_path / "plain")
+    setting = toy_setting(course, tmp_path / "repeated")
+    repeated, _ = toy_run(course, tmp_path / "again", engine=Repeats(setting.silos, "birch"))
+    assert ("birch", "duplicate") in repeated.folder.records()[0].refused
+    assert torch.equal(plain.folder.checkpoint(3)["weights/*"], repeated.folder.checkpoint(3)["weights/*"])
