@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The alliance file: the whole of a federated training, as people write it. A method makes a course of it."""
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -222,11 +223,5 @@ def _moved(entry: SiloData, old: Path, new: Path) -> SiloData:
     if not entry.path or Path(entry.path).is_absolute():
         return entry
     target = (old / entry.path).resolve()
-    relative = Path(_relative(target, new.resolve()))
+    relative = Path(os.path.relpath(target, new.resolve()))
     return SiloData(entry.format, relative.as_posix(), entry.sample, entry.limit, entry.options)
-
-
-def _relative(target: Path, start: Path) -> str:
-    import os
-
-    return os.path.relpath(target, start)

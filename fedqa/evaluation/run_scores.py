@@ -21,11 +21,12 @@ from fedqa.data.records import Split
 from fedqa.errors import ConfigError, RunError
 from fedqa.evaluation.metrics import Summary, macro
 from fedqa.evaluation.significance import Comparison, paired_bootstrap, paired_t_test
-from fedqa.federation.course import Course, SiloPlan, course_from_table
+from fedqa.federation.course import Course, SiloPlan
 from fedqa.federation.messages import Point
 from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.seeds import derive
 from fedqa.skills import make_skill
+from fedqa.tables import from_table
 
 POINTS: tuple[Point, ...] = ("received", "personal", "best")
 LEVEL = 0.95
@@ -97,7 +98,7 @@ def load_run(folder: Path) -> Run:
         raise RunError(f"{folder} is not a run folder: it has no course.toml; give what `fedqa train --out` was given")
     run = RunFolder(folder)
     table = read_toml(folder / "course.toml")
-    course = course_from_table(table.get("course", {}), f"[course] of {folder / 'course.toml'}")
+    course = from_table(Course, table.get("course", {}), f"[course] of {folder / 'course.toml'}")
     data = {
         silo: {key: value for key, value in entry.items() if key != "path"}
         for silo, entry in table.get("data", {}).items()

@@ -214,7 +214,3 @@ class Course:
 
     def without(self, silo: str) -> "Course":
         return replace(self, silos=tuple(plan for plan in self.silos if plan.name != silo))
-
-
-def course_from_table(table: Mapping[str, object], where: str) -> Course:
-    return from_table(Course, table, where)

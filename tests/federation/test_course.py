@@ -19,9 +19,8 @@ from fedqa.federation.course import (
     Replica,
     SiloPlan,
     Stage,
-    course_from_table,
 )
-from fedqa.tables import to_table
+from fedqa.tables import from_table, to_table
 from fedqa.training import Local, Term
 
 SHARED = (("*", "shared"),)
@@ -112,7 +111,7 @@ def test_without_takes_one_silo_out() -> None:
 def test_a_course_is_a_table_and_back() -> None:
     course = replace(of_two_stages(), silos=(SiloPlan("ash", "toy", {"a": 1}, {"batch": 2}, "g"), SiloPlan("birch")))
     course = with_stage(course, replica=Replica(0.5), objective=(Term("task"), Term("prox", 0.1)))
-    again = course_from_table(to_table(course), "here")
+    again = from_table(Course, to_table(course), "here")
     assert again == course
     assert again.fingerprint == course.fingerprint
 
@@ -139,4 +138,4 @@ def test_every_part_of_a_course_is_in_its_fingerprint(change: dict[str, Any]) ->
 def test_a_whole_number_where_a_number_is_meant_does_not_change_the_fingerprint() -> None:
     one = toy_course(local=Local(batch=4, learning_rate=1))
     assert one.fingerprint == toy_course(local=Local(batch=4, learning_rate=1.0)).fingerprint
-    assert course_from_table(to_table(one), "here").fingerprint == one.fingerprint
+    assert from_table(Course, to_table(one), "here").fingerprint == one.fingerprint
