@@ -240,7 +240,7 @@ def compare(workload: str, repeats: int) -> dict[str, float]:
 def main(quick: bool = False) -> None:
     console = Console()
     table = Table(title="A round of fedqa beside a bare PyTorch loop: one thread, CPU seconds a round", box=SIMPLE)
-    for column in ("silos", "bare", "fedqa", "ratio", "all turns", "limit", "bare MB", "fedqa MB", "apart"):
+    for column in ("silos", "bare", "fedqa", "ratio", "turns", "limit", "peak MB", "apart"):
         table.add_column(column, justify="right", no_wrap=True)
     for workload, sizes in WORKLOADS.items():
         with console.status(f"measuring {workload}, both programs by turns"):
@@ -252,8 +252,7 @@ def main(quick: bool = False) -> None:
             f"{found['ratio']:.3f}",
             f"{found['lowest']:.2f}-{found['highest']:.2f}",
             f"{LIMITS[workload]:.2f}",
-            f"{found['bare_mb']:.0f}",
-            f"{found['fedqa_mb']:.0f}",
+            f"{found['bare_mb']:.0f}/{found['fedqa_mb']:.0f}",
             f"{found['apart']:.0e}",
         )
     console.print(table)
