@@ -13,7 +13,7 @@ import tomli_w
 from fedqa.errors import ConfigError, unknown
 from fedqa.federation.course import Course, Evaluation, SiloPlan
 from fedqa.files import write_text
-from fedqa.methods import stages_of
+from fedqa.methods import patches_of, stages_of
 from fedqa.methods.method import Plan
 from fedqa.skills import make_skill
 from fedqa.tables import from_table, to_table
@@ -74,6 +74,7 @@ class Alliance:
     silo: tuple[SiloEntry, ...]
     seed: int = 13
     model: str = "embedded"
+    freeze_layers: int = 0  # the lowest, that stay as loaded: faster, and fewer bytes
     rounds: int = 3
     method_options: Mapping[str, Any] = field(default_factory=dict)
     local: Local = field(default_factory=Local)
@@ -136,6 +137,8 @@ def course_of(alliance: Alliance) -> Course:
         silos=plans,
         stages=stages,
         evaluation=alliance.evaluation,
+        freeze_layers=alliance.freeze_layers,
+        patches=patches_of(alliance.method, alliance.method_options),
     )
 
 

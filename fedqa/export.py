@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A silo's best model as a Hugging Face folder: encoder, tokenizer, head and a model card."""
+"""A silo's best model as a Hugging Face folder: encoder, tokenizer, head and a model card.
+
+The folder holds the plain encoder, so that any tool can load it; patches stand in a file of their own, because a tool
+that does not know them would leave them out without a word.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +17,9 @@ from fedqa.evaluation.words import metric_name, number
 from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
 from fedqa.files import write_tensors, write_text
+from fedqa.models.backbones import Backbone
 from fedqa.models.matcher import Matcher
+from fedqa.models.patches import PATCHES, patches_of, save_patches, without_patches
 from fedqa.opening import OpenRun, model_at, open_run
 from fedqa.skills.match import Match
 from fedqa.tables import plain
@@ -28,21 +34,29 @@ def export(run: Path, silo: str, folder: Path) -> Path:
     opened = open_run(run)
     owner = opened.silo(silo)
     module = model_at(owner, "best")
-    if not isinstance(owner.skill, Match) or not isinstance(module, Matcher):
+    if not isinstance(owner.skill, Match):
         raise RunError(f"silo {silo!r} learnt {owner.skill.name!r}; models of the skill 'match' can be exported")
-    _save_encoder(opened, module, folder)
+    if not isinstance(module, Matcher):
+        raise RunError(
+            f"silo {silo!r} learnt 'match' with the interaction {owner.skill.options.interaction!r}, which has no "
+            f"encoder; models of the interactions {', '.join(_COMPARED)} can be exported"
+        )
+    _save_encoder(opened.setting.backbone, module, folder)
     _save_head(owner.skill, module, folder / HEAD)
     card = folder / "README.md"
     write_text(card, model_card(opened, owner, folder))
     return card
 
 
-def _save_encoder(run: OpenRun, module: Matcher, folder: Path) -> None:
+def _save_encoder(backbone: Backbone, module: Matcher, folder: Path) -> None:
     # The module's parameters lie in one buffer, which a file format of separate tensors cannot take.
-    encoder = run.setting.backbone.fresh()
+    encoder = backbone.fresh()
     encoder.load_state_dict(module.encoder.state_dict())
-    encoder.save_pretrained(folder)
-    run.setting.backbone.tokenizer.save_pretrained(folder)
+    whole = backbone.trunk.with_layers(encoder) if backbone.trunk else encoder
+    whole.save_pretrained(folder, state_dict=without_patches(whole))
+    backbone.tokenizer.save_pretrained(folder)
+    if patches_of(encoder):
+        save_patches(encoder, folder / PATCHES)
 
 
 def _save_head(skill: Match, module: nn.Module, path: Path) -> None:
@@ -56,6 +70,7 @@ def model_card(run: OpenRun, silo: Silo, folder: Path) -> str:
     skill = silo.skill
     assert isinstance(skill, Match)
     scores = RunFolder(run.folder).result()
+    patches = patches_of(run.setting.backbone.encoder)
     return _CARD.format(
         silo=silo.name,
         name=course.name,
@@ -67,10 +82,14 @@ def model_card(run: OpenRun, silo: Silo, folder: Path) -> str:
         version=__version__,
         chosen=_chosen(silo),
         scores=_scores(scores, silo.name) or "Nothing was scored.",
-        code=loading_code(str(folder), skill.options.max_passage),
+        code=loading_code(str(folder), skill.options.max_passage, patched=bool(patches)),
         head=HEAD,
         options=json.dumps(plain(skill.options)),
         compared=_COMPARED[skill.options.interaction],
+        library="fedqa" if patches else "transformers",
+        patches=_PATCHED.format(names=", ".join(f"`{patch.name}`" for patch in patches), file=PATCHES)
+        if patches
+        else "",
     )
 
 
@@ -81,12 +100,14 @@ def _chosen(silo: Silo) -> str:
     return f"its {best.point} model {f'of round {best.round}' if best.round <= rounds else 'after the last round'}"
 
 
-def loading_code(folder: str, max_passage: int) -> str:
+def loading_code(folder: str, max_passage: int, *, patched: bool) -> str:
     """The lines of the card that load the model and encode passages."""
+    loader = "load_exported" if patched else "AutoModel.from_pretrained"
+    imports = "AutoTokenizer\nfrom fedqa.models.patches import load_exported" if patched else "AutoModel, AutoTokenizer"
     return f"""\
 from torch.nn.functional import normalize
-from transformers import AutoModel, AutoTokenizer
-tokenizer, model = AutoTokenizer.from_pretrained({folder!r}), AutoModel.from_pretrained({folder!r})
+from transformers import {imports}
+tokenizer, model = AutoTokenizer.from_pretrained({folder!r}), {loader}({folder!r})
 inputs = tokenizer(["A passage."], return_tensors="pt", padding=True, truncation=True, max_length={max_passage})
 vectors = normalize((model(**inputs).last_hidden_state * inputs["attention_mask"].unsqueeze(-1)).sum(dim=1), dim=-1)"""
 
@@ -113,9 +134,16 @@ _COMPARED = {
     "plus `cross` of the head over both read together.",
 }
 
+_PATCHED = """\
+The model is an encoder with patches in it ({names}): `model.safetensors` holds the encoder without them, `{file}` the
+patches, and `load_exported` puts them together. A loader that reads the first file alone gives another model, without
+saying so.
+
+"""
+
 _CARD = """\
 ---
-library_name: transformers
+library_name: {library}
 pipeline_tag: feature-extraction
 tags: [question-answering, federated-learning]
 ---
@@ -135,7 +163,7 @@ Course `{course}`.
 {code}
 ```
 
-{compared} The head is in `{head}`; its options are `{options}`.
+{patches}{compared} The head is in `{head}`; its options are `{options}`.
 
 ## Before you pass it on
 

@@ -19,7 +19,7 @@ from fedqa.models.layout import Layout
 from fedqa.models.tagged import Tags
 from fedqa.runs import Setting, skills_of, workplace
 
-_GROUPS = ("words", "embeddings", "patch", "norm", "pooler", "head", "lm_head")  # looked for in this order
+_GROUPS = ("words", "embeddings", "patch", "adapter", "norm", "pooler", "head", "lm_head")  # looked for in this order
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def preview(course: Course) -> Preview:
     stages, finish = [], 0
     pooled = False
     for index, stage in enumerate(course.stages):
-        pooled = pooled or "examples" in stage.channels  # from then on the coordinator trains, and asks nobody
+        # From a pooling stage on the coordinator trains, and asks nobody.
+        pooled = pooled or any(CHANNELS[name].pools for name in stage.channels)
         layout = setting.start_of(index).layout
         stages.append(_stage(setting, index, stage, layout, pooled=pooled))
         finish += len(course.silos) * wire.size(Finish(course.fingerprint, index, torch.zeros(layout.n_received)))
@@ -160,4 +161,9 @@ def _warnings(stage: Stage, parts: tuple[Part, ...]) -> Iterator[str]:
         yield (
             "The channel 'examples' is open: every silo sends all its documents and examples, in clear, to the "
             "coordinator. That is pooling, not federated training."
+        )
+    if "covered_examples" in stage.channels:
+        yield (
+            "The channel 'covered_examples' is open: every silo sends all its documents in clear, and its training "
+            "questions among invented ones, to the coordinator. That is pooling, not federated training."
         )

@@ -23,7 +23,8 @@ from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
 from fedqa.federation.workshop import Workshop
 from fedqa.files import write_text
-from fedqa.models.backbones import Backbone, load_backbone
+from fedqa.models.backbones import Backbone, frozen_below, load_backbone
+from fedqa.models.patches import patched
 from fedqa.seeds import derive
 from fedqa.skills import make_skill
 from fedqa.skills.skill import Skill
@@ -73,6 +74,8 @@ class Setting:
         """Layout and loaded weights of a stage; silos of different skills must agree on what travels."""
         by_skill = {id(skill): self.workshop.bench(skill, stage).model for skill in self.skills.values()}
         models = list(by_skill.values())
+        if not all(model.model.tags for model in models):
+            raise ConfigError('a model without parameters cannot be trained; take method = "zero_shot"')
         if not all(model.trained_parameters() for model in models):
             raise ConfigError(
                 f"stage {self.course.stages[stage].name!r} trains nothing: all parameters are frozen or synced; "
@@ -120,10 +123,12 @@ def pool(collections: Sequence[Collection]) -> Collection:
     return Collection(tuple(documents), tuple(examples))
 
 
-def build(course: Course, collections: Mapping[str, Collection], folder: Path) -> Setting:
-    """Silos ready for work."""
+def build(
+    course: Course, collections: Mapping[str, Collection], folder: Path, loaded: Backbone | None = None
+) -> Setting:
+    """Silos ready for work. `loaded` is what `load_model` gave, where courses of one model follow one another."""
     run = RunFolder(folder)
-    backbone, workshop = workplace(course)
+    backbone, workshop = workplace(course, loaded)
     setting = Setting(course, backbone, workshop, skills_of(course), [], run)
     silos = []
     for plan in course.silos:
@@ -133,10 +138,16 @@ def build(course: Course, collections: Mapping[str, Collection], folder: Path) -
     return replace(setting, silos=silos)
 
 
-def workplace(course: Course) -> tuple[Backbone, Workshop]:
+def workplace(course: Course, loaded: Backbone | None = None) -> tuple[Backbone, Workshop]:
     """The model a course starts from, and the workshop that builds on it."""
-    backbone = load_backbone(course.model, derive(course.seed, "model") % 2**31)
+    loaded = loaded or load_model(course.model, course.freeze_layers, course.seed)
+    backbone = patched(loaded, course.patches, derive(course.seed, "patch") % 2**31)
     return backbone, Workshop(course, lambda skill: skill.build(backbone, derive(course.seed, "head") % 2**31))
+
+
+def load_model(model: str, freeze_layers: int, seed: int) -> Backbone:
+    """A course's model without its patches."""
+    return frozen_below(load_backbone(model, derive(seed, "model") % 2**31), freeze_layers)
 
 
 def skills_of(course: Course) -> dict[str, Skill]:

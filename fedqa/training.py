@@ -104,10 +104,16 @@ class Trace:
 class Adam:
     """Fused AdamW whose moments lie in one tensor, so keeping, saving and clearing them is one copy."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+    def __init__(self, parameters: Sequence[nn.Parameter], factors: Sequence[float] | None = None) -> None:
+        """`factors` are on the learning rate, one for each parameter; 1 where left out."""
         size = sum(p.numel() for p in parameters)
         self.moments = torch.zeros(2, size)
-        self._optimiser = torch.optim.AdamW(parameters, fused=True)
+        factors = factors or [1.0] * len(parameters)
+        groups = [
+            {"params": [p for p, own in zip(parameters, factors, strict=True) if own == factor], "factor": factor}
+            for factor in dict.fromkeys(factors)
+        ]
+        self._optimiser = torch.optim.AdamW(groups or [{"params": []}], fused=True)
         self._steps: list[Tensor] = []
         start = 0
         for p in parameters:
@@ -137,7 +143,7 @@ class Adam:
 
     def step(self, rate: float) -> None:
         for group in self._optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
 

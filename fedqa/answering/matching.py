@@ -12,10 +12,8 @@ from fedqa.answering.sentences import sentences
 from fedqa.data.passages import Passage
 from fedqa.data.records import Collection
 from fedqa.data.splits import rank
-from fedqa.models.encoding import tokenised
 from fedqa.skills.match import Match, MatchFeatures, Vectors
 from fedqa.skills.questions import judged_questions
-from fedqa.skills.skill import evaluating
 
 MAX_DEV = 200  # dev questions that the confidence is fitted to
 
@@ -72,11 +70,7 @@ class Matching:
         """Of each passage, the sentence that the same model scores highest for the question."""
         spans = [sentences(passage.text) for passage in passages]
         texts = [p.text[start:end] for p, some in zip(passages, spans, strict=True) for start, end in some]
-        options, tokenizer = self.skill.options, self.features.tokenizer
-        asked = tokenised(tokenizer, [question], options.max_question)
-        with evaluating(self.model):
-            read = tokenised(tokenizer, texts, options.max_passage)
-            scores = self.model(asked, read, torch.ones(1, len(read), dtype=torch.bool))[0]
-        for passage, some, values in zip(passages, spans, scores.split([len(s) for s in spans]), strict=True):
+        scores = self.skill.scores_of(self.model, self.features, question, texts)
+        for passage, some, values in zip(passages, spans, torch.split(scores, [len(s) for s in spans]), strict=True):
             start, end = some[int(values.argmax())]
             yield passage.start + start, passage.start + end

@@ -40,9 +40,11 @@ def _training(run: Run) -> str:
     rounds = plural(len(run.records), "round")
     if not course.stages:
         return f"{who} scored the model {course.model} as it is loaded; nothing was trained."
-    if any("examples" in stage.channels for stage in course.stages):
+    if any(CHANNELS[name].pools for stage in course.stages for name in stage.channels):
+        covered = any("covered_examples" in stage.channels for stage in course.stages)
+        given = "their documents, and questions among covers," if covered else "all their examples"
         return (
-            f"{who} gave all their examples to the coordinator, which trained the model {course.model} on them for "
+            f"{who} gave {given} to the coordinator, which trained the model {course.model} on them for "
             f"{rounds} ({course.method}): a bound to compare with, not a federated training."
         )
     if not accepted_anything(run.records):

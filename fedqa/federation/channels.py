@@ -8,7 +8,7 @@ traffic is two steps through the coordinator.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fedqa.data.records import Collection
 from fedqa.errors import BoundaryError, FedQAError
+from fedqa.federation.cover import COVERS, covered
 from fedqa.federation.messages import Exchange
 from fedqa.tables import from_table, plain
 
@@ -70,6 +71,7 @@ class Channel:
     up: Mapping[str, Bound]  # all that a silo may send, by tensor name
     answer: Callable[[SiloSide, Exchange], Tensors]
     relay: Callable[[CoordinatorSide], None]
+    pools: bool = False  # whether the coordinator then trains, on examples it was sent
 
     def check(self, tensors: Tensors) -> None:
         """Raise BoundaryError unless the tensors are within the channel's bounds."""
@@ -81,7 +83,15 @@ class Channel:
 
 
 def _send_examples(silo: SiloSide, request: Exchange) -> Tensors:
-    text = json.dumps(plain(silo.collection), ensure_ascii=False).encode()
+    return _as_tensors(replace(silo.collection, quarantine=()))  # what was left out is for the silo's own people
+
+
+def _send_covered(silo: SiloSide, request: Exchange) -> Tensors:
+    return _as_tensors(covered(silo.collection))
+
+
+def _as_tensors(collection: Collection) -> Tensors:
+    text = json.dumps(plain(collection), ensure_ascii=False).encode()
     return {"examples": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
 
 
@@ -104,6 +114,17 @@ EXAMPLES = Channel(
     up={"examples": Bound(torch.uint8, (1 << 30,))},
     answer=_send_examples,
     relay=_pool_examples,
+    pools=True,
 )
 
-CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (EXAMPLES,)}
+COVERED_EXAMPLES = Channel(
+    name="covered_examples",
+    summary=f"all documents in clear, and each training question among {COVERS} invented ones, to the coordinator",
+    when="before_stage",
+    up=EXAMPLES.up,
+    answer=_send_covered,
+    relay=_pool_examples,
+    pools=True,
+)
+
+CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (EXAMPLES, COVERED_EXAMPLES)}

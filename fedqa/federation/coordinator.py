@@ -171,7 +171,7 @@ class Coordinator:
         self._guard = Guard()  # updates of another layout, or another rate, are no measure for these
         self._weights = starting_weights(mixer, self._start.weights)
         self._start = replace(self._start, weights=torch.zeros(0))  # a vector nobody needs again
-        if before is not None:
+        if before is not None and not self.course.stages[index].fresh:
             for recipient, vector in self._weights.items():
                 carry_over(before.layout, weights_for_recipient(recipient, left), self._start.layout, vector)
 

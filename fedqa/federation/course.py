@@ -14,11 +14,12 @@ from functools import cached_property
 from typing import Any
 
 from fedqa.errors import ConfigError, unknown
-from fedqa.federation.channels import CHANNELS, EXAMPLES
+from fedqa.federation.channels import CHANNELS
 from fedqa.federation.combiners import COMBINERS
 from fedqa.federation.server_optimisers import SERVER_OPTIMISERS
-from fedqa.federation.sharing import Rule, check_rule
+from fedqa.federation.sharing import Rates, Rule, check_rates, check_rule
 from fedqa.federation.weighers import WEIGHERS
+from fedqa.models.patches import Patch
 from fedqa.tables import from_table, to_table
 from fedqa.training import Local, Term
 
@@ -99,17 +100,22 @@ class Stage:
     participation: Participation = field(default_factory=Participation)
     local: Local = field(default_factory=Local)
     channels: tuple[str, ...] = ()
+    rates: Rates = ()  # parameters that learn faster or slower than `local` says
     replica: Replica | None = None
+    fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
 
     def __post_init__(self) -> None:
         where = f"stage {self.name!r}"
         if self.rounds < 1:
             raise ConfigError(f"{where} needs at least 1 round, got {self.rounds}")
         check_rule(self.sharing, where)
+        check_rates(self.rates, where)
         for channel in self.channels:
             if channel not in CHANNELS:
                 raise ConfigError(unknown("channel", channel, CHANNELS, where))
-        if EXAMPLES.name in self.channels and (not self.mixing.one_row or self.participation.quorum > 1):
+        if any(CHANNELS[name].pools for name in self.channels) and (
+            not self.mixing.one_row or self.participation.quorum > 1
+        ):
             raise ConfigError(f"{where} pools all examples: it has one model and one update a round, no quorum above 1")
 
 
@@ -152,6 +158,8 @@ class Course:
     silos: tuple[SiloPlan, ...]
     stages: tuple[Stage, ...]
     evaluation: Evaluation = field(default_factory=Evaluation)
+    freeze_layers: int = 0  # of the model, the lowest: never trained or sent, their output is kept
+    patches: tuple[Patch, ...] = ()  # inserted into the model of every silo
 
     def __post_init__(self) -> None:
         names = [silo.name for silo in self.silos]

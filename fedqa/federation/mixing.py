@@ -15,7 +15,7 @@ from fedqa.federation.combiners import COMBINERS
 from fedqa.federation.course import Mixing
 from fedqa.federation.messages import Update
 from fedqa.federation.server_optimisers import SERVER_OPTIMISERS, State
-from fedqa.federation.weighers import WEIGHERS, ManyRows, OneRow
+from fedqa.federation.weighers import WEIGHERS, ManyRows, OneRow, WholeRow
 from fedqa.tables import from_table
 
 ALL = "*"  # the recipient's name where one model serves all
@@ -36,7 +36,7 @@ class Mixer:
         self._weigher = from_table(WEIGHERS[plan.weigher.name], plan.weigher.options, "weigher")
         self._combiner = from_table(COMBINERS[plan.combiner.name], plan.combiner.options, "combiner")
         self._optimiser = from_table(SERVER_OPTIMISERS[plan.optimiser.name], plan.optimiser.options, "server optimiser")
-        self._streams = self._weigher.one_row and plan.combiner.name == "mean"
+        self._streams = hasattr(self._weigher, "share") and plan.combiner.name == "mean"
         self._silos, self._groups = silos, groups
         self.recipients: Sequence[str] = [ALL] if self._weigher.one_row else list(silos)
 
@@ -66,14 +66,19 @@ class Mixer:
         return Mixed({ALL: total.div_(whole / first)}, {ALL: {silo: share / whole for silo, share in shares.items()}})
 
     def _mix_row(self, updates: Sequence[Update]) -> Mixed:
-        weigher = cast(OneRow, self._weigher)
-        shares = [weigher.share(update) for update in updates]
+        shares = self._shares(updates)
         whole = sum(shares)
         if whole <= 0:
             return Mixed({}, {})
         weights = [share / whole for share in shares]
         delta = self._combiner.combine([update.delta for update in updates], weights)
         return Mixed({ALL: delta}, {ALL: _by_silo(updates, weights)})
+
+    def _shares(self, updates: Sequence[Update]) -> list[float]:
+        if hasattr(self._weigher, "row"):
+            row: list[float] = cast(WholeRow, self._weigher).row(updates).tolist()
+            return row
+        return [cast(OneRow, self._weigher).share(update) for update in updates]
 
     def _mix_rows(self, updates: Sequence[Update]) -> Mixed:
         if not updates:

@@ -12,7 +12,7 @@ are not in its shared part: they cannot be sent by mistake.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
 from fedqa.errors import ConfigError, unknown
@@ -21,10 +21,11 @@ from fedqa.models.tagged import TaggedModel, Tags
 
 Mode = Literal["shared", "private", "frozen", "synced"]
 Rule = tuple[tuple[str, Mode], ...]
+Rates = tuple[tuple[str, float], ...]  # selector and factor on the learning rate; the first match counts, else 1
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 KNOWN_TAGS = frozenset(
-    {"embeddings", "words", "enc", "dec", "norm", "pooler", "head", "patch", "lm_head", "other"}
+    {"embeddings", "words", "enc", "dec", "norm", "pooler", "head", "patch", "adapter", "lm_head", "other"}
     | {"tower.query", "tower.sentence"}
 )
 _LAYERS = re.compile(r"(?P<stack>enc|dec)\.(?:(?P<all>\*)|(?P<first>\d+)(?P<dash>-(?P<last>\d*))?)")
@@ -35,8 +36,20 @@ def check_rule(rule: Rule, where: str) -> None:
     for selector, mode in rule:
         if mode not in MODES:
             raise ConfigError(unknown("sharing mode", mode, MODES, where))
-        for atom in re.split(r"[|&]", selector):
-            _check_atom(atom.strip().removeprefix("!").strip(), where)
+        _check_selector(selector, where)
+
+
+def check_rates(rates: Rates, where: str) -> None:
+    """Raise ConfigError for a selector that cannot mean anything, or a factor that would stop or turn learning."""
+    for selector, factor in rates:
+        _check_selector(selector, where)
+        if not 0 < factor < float("inf"):
+            raise ConfigError(f"{where}: the learning rate of {selector!r} needs a factor above 0, got {factor}")
+
+
+def _check_selector(selector: str, where: str) -> None:
+    for atom in re.split(r"[|&]", selector):
+        _check_atom(atom.strip().removeprefix("!").strip(), where)
 
 
 def _check_atom(atom: str, where: str) -> None:
@@ -78,12 +91,17 @@ def compile_layout(model: TaggedModel, rule: Rule) -> Layout:
     return Layout(**{mode: tuple(entries) for mode, entries in sorted_out.items()})
 
 
-def check_stages(layouts: Mapping[str, Layout]) -> None:
-    """Raise ConfigError if a parameter travels again after a stage in which it did not: nobody held its value."""
+def check_stages(layouts: Mapping[str, Layout], fresh: Collection[str] = ()) -> None:
+    """Raise ConfigError if a parameter travels again after a stage in which it did not: nobody held its value.
+
+    Stages that start afresh need no value.
+    """
     before: set[str] = set()
     gone: set[str] = set()
     for stage, layout in layouts.items():
         now = {entry.name for entry in layout.received}
+        if stage in fresh:
+            before, gone = set(), set()
         if now & gone:
             raise ConfigError(
                 f"stage {stage!r} shares {min(now & gone)!r} again after a stage that did not, and would start it from "

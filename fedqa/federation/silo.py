@@ -130,14 +130,18 @@ class Silo:
         if weights.dtype != torch.float32 or weights.shape != model.received.shape:
             raise BoundaryError("bad_request")
         model.reset()
-        left = self.state.newest("stage", stage, stage + 1)
-        if stage > 0 and not left:  # it was away when the stage before ended, and would go on from the loaded model
-            raise BoundaryError("missed_stage")
-        model.load(left)
+        if stage > 0 and not self.course.stages[stage].fresh:
+            model.load(self._left_by_stage(stage))
         kept = self.state.newest("round", self.course.first_round(stage), before_round)
         model.load(_under("main/", kept))
         model.received.copy_(weights)
         return kept
+
+    def _left_by_stage(self, stage: int) -> dict[str, Tensor]:
+        left = self.state.newest("stage", stage, stage + 1)
+        if not left:  # it was away when the stage before ended, and would go on from the loaded model
+            raise BoundaryError("missed_stage")
+        return left
 
     def _work(
         self,
@@ -235,15 +239,15 @@ class Silo:
             "best": self.state.best_tensors,
         }
         metrics: dict[str, Summary] = {}
-        seen: list[tuple[Tensor, dict[Split, Scores]]] = []
+        seen: list[tuple[dict[str, Tensor], dict[Split, Scores]]] = []
         for point, tensors in points.items():
             values = tensors()
             if values:  # it may be of an earlier stage, and must not keep what a later one changed
                 model.buffer.copy_(model.loaded)
                 model.load(values)
-            known = next((scores for buffer, scores in seen if torch.equal(buffer, model.buffer)), None)
+            known = next((scores for state, scores in seen if _equal(state, model.state())), None)
             scores = known or {split: self._scores(bench, split) for split in ("dev", "test")}
-            seen.append((model.buffer.clone(), scores))
+            seen.append(({name: value.clone() for name, value in model.state().items()}, scores))
             for split in scores:
                 metrics |= self._note(model, point, split, scores[split], end)
         return metrics
@@ -319,6 +323,10 @@ class Before:
     def views(self, model: FlatModel) -> list[Tensor]:
         """The values in the shapes of the trained parameters."""
         return model.trained_views(self._private, self._shared)
+
+
+def _equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    return all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weighers: how much each silo's update counts in whose new model.
 
-A weigher with `one_row` makes one model for all and says a share for each update alone, so updates can be mixed as
-they arrive. The others see all updates of the round and return a matrix, recipients by senders; a row sums to 1, or to
-0 where a recipient's model stays as it is.
+A weigher with `one_row` makes one model for all. Most say a share for each update alone, so updates can be mixed as
+they arrive; one that bounds a silo's weight by the others' gives a `row` once all updates of the round are in. The
+rest return a matrix, recipients by senders; a row sums to 1, or to 0 where a recipient's model stays as it is.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from fedqa.errors import ConfigError
 from fedqa.federation.messages import Update
 
 Matrix = np.ndarray  # [recipients, senders], float64
+Row = np.ndarray  # [senders], float64
+
+_MOST = 1e100  # a reduction above it counts as this much: sums stay finite whatever a silo claims
+_SLAB = 1 << 16  # columns compared at a time: in double precision, all of them would need twice the updates' memory
 
 
 class OneRow(Protocol):
@@ -22,6 +29,13 @@ class OneRow(Protocol):
 
     def share(self, update: Update) -> float:
         """A number from 0, in proportion to the update's weight."""
+
+
+class WholeRow(Protocol):
+    one_row: ClassVar[bool]
+
+    def row(self, updates: Sequence[Update]) -> Row:
+        """The weights of all updates of a round; they sum to 1."""
 
 
 class ManyRows(Protocol):
@@ -72,6 +86,108 @@ class Groups:
         return normalised(mates * [update.n_examples for update in updates])
 
 
+@dataclass(frozen=True)
+class LossReduction:
+    """A silo counts by how far its loss fell in the round, within a bound.
+
+    What a silo says of its losses cannot be checked. So no claim buys it more weight against the others together than
+    `cap_factor` silos like it would have by plain weights; what is above goes to the others, in proportion.
+    """
+
+    one_row: ClassVar[bool] = True
+    estimator: Literal["max_min", "first_last"] = "max_min"
+    floor: float = 1e-8  # the least reduction: if nobody's loss fell, plain weights are left
+    cap_factor: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.floor < _MOST:
+            raise ConfigError(f"floor must be above 0 and below {_MOST:g}, got {self.floor}")
+        if not 1 <= self.cap_factor < float("inf"):
+            raise ConfigError(f"cap_factor must be a number from 1, got {self.cap_factor}")
+
+    def row(self, updates: Sequence[Update]) -> Row:
+        if not updates:
+            return np.zeros(0)
+        plain = np.array([self.plain(update) for update in updates])
+        reductions = np.clip([self._reduction(update) for update in updates], self.floor, _MOST)
+        shares = plain * (reductions / reductions.max())
+        return capped(shares, plain / plain.sum(), self.cap_factor)
+
+    def plain(self, update: Update) -> float:
+        """In proportion to the update's weight if all losses fell alike."""
+        return 1.0
+
+    def _reduction(self, update: Update) -> float:
+        loss = update.loss
+        return loss.max - loss.min if self.estimator == "max_min" else loss.first - loss.last
+
+
+@dataclass(frozen=True)
+class Lorar(LossReduction):
+    """A silo counts by its training examples times how far its loss fell (Zhang et al. 2023), within a bound."""
+
+    def plain(self, update: Update) -> float:
+        return float(update.n_examples)
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Every silo gets its own update and those of the `k` silos that moved most nearly its way, weighted by size."""
+
+    one_row: ClassVar[bool] = False
+    k: int = 2
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ConfigError(f"nearest: k must be at least 1, got {self.k}")
+
+    def matrix(self, recipients: Sequence[str], updates: Sequence[Update], groups: Mapping[str, str]) -> Matrix:
+        near = cosines([update.delta for update in updates])
+        mates = np.zeros((len(recipients), len(updates)))
+        position = {update.silo: i for i, update in enumerate(updates)}
+        for row, name in enumerate(recipients):
+            if name in position:
+                mates[row, self._chosen(position[name], near, updates)] = 1
+        return normalised(mates * [update.n_examples for update in updates])
+
+    def _chosen(self, own: int, near: Matrix, updates: Sequence[Update]) -> list[int]:
+        """The silo itself and its neighbours; of silos equally near, the first by name."""
+        others = [i for i in range(len(updates)) if i != own and not np.isnan(near[own, i])]
+        others.sort(key=lambda i: (-near[own, i], updates[i].silo))
+        return [own, *others[: self.k]]
+
+
+def capped(shares: Row, plain: Row, factor: float) -> Row:
+    """Shares as weights, none with odds above `factor` times those of its plain weight; what is cut goes to the rest.
+
+    Odds, because three times a plain weight of a half or a third bounds nothing: in odds these may become 3/4 and 3/5.
+    The bounds sum to 1 or more, so there is always room for what is cut.
+    """
+    most = factor * plain / (factor * plain + (1 - plain))
+    weights, free, left = np.zeros_like(plain), np.ones(len(plain), dtype=bool), 1.0
+    while True:
+        weights[free] = left * shares[free] / shares[free].sum()
+        over = free & (weights > most * (1 + 1e-12))
+        if not over.any():
+            return weights
+        weights[over] = most[over]
+        left -= most[over].sum()
+        free &= ~over
+
+
+def cosines(deltas: Sequence[Tensor]) -> Matrix:
+    """The cosine of each two updates; nan where one of them is zero and has no direction."""
+    products = torch.zeros(len(deltas), len(deltas), dtype=torch.float64)
+    size = deltas[0].numel() if deltas else 0
+    for start in range(0, size, _SLAB):
+        slab = torch.stack([delta[start : start + _SLAB] for delta in deltas]).double()
+        products += slab @ slab.T
+    norms = products.diagonal().sqrt()
+    # Rounded, so that the order of sums does not decide between silos that are equally near.
+    result: Matrix = (products / (norms[:, None] * norms)).round(decimals=12).numpy()
+    return result
+
+
 def normalised(matrix: Matrix) -> Matrix:
     """Rows divided by their sums; a row of zeros stays."""
     sums = matrix.sum(axis=1, keepdims=True)
@@ -79,9 +195,12 @@ def normalised(matrix: Matrix) -> Matrix:
     return result
 
 
-WEIGHERS: Mapping[str, type[OneRow] | type[ManyRows]] = {
+WEIGHERS: Mapping[str, type[OneRow] | type[WholeRow] | type[ManyRows]] = {
     "uniform": Uniform,
     "size": Size,
     "identity": Identity,
     "groups": Groups,
+    "loss_reduction": LossReduction,
+    "lorar": Lorar,
+    "nearest": Nearest,
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fedqa.federation.course import Course
-from fedqa.federation.sharing import Rule, check_stages, compile_layout
+from fedqa.federation.sharing import Rates, Rule, check_stages, compile_layout, matches
 from fedqa.models.flat import FlatModel
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.vectors import VectorPool
@@ -22,11 +22,16 @@ class Bench:
 
     model: FlatModel
     stage: int
+    rates: Rates = ()
     vectors: VectorPool = field(default_factory=VectorPool)
 
     @cached_property
     def optimiser(self) -> Adam:
-        return Adam(self.model.trained_parameters())
+        return Adam(self.model.trained_parameters(), [self._factor(name) for name in self.model.trained_names()])
+
+    def _factor(self, name: str) -> float:
+        tags = self.model.model.tags[name]
+        return next((factor for selector, factor in self.rates if matches(selector, tags)), 1.0)
 
 
 class Workshop:
@@ -48,10 +53,12 @@ class Workshop:
         else:
             model = bench.model
             model.bind(layout, changed_before)
-        self._benches[id(skill)] = Bench(model, stage)
+        planned = self._course.stages[stage].rates if self._course.stages else ()
+        self._benches[id(skill)] = Bench(model, stage, planned)
         return self._benches[id(skill)]
 
     def _checked(self, model: TaggedModel) -> TaggedModel:
-        stages = enumerate(self._course.stages, start=1)
-        check_stages({f"{i} {stage.name}": compile_layout(model, stage.sharing) for i, stage in stages})
+        named = {f"{i} {stage.name}": stage for i, stage in enumerate(self._course.stages, start=1)}
+        fresh = [name for name, stage in named.items() if stage.fresh]
+        check_stages({name: compile_layout(model, stage.sharing) for name, stage in named.items()}, fresh)
         return model

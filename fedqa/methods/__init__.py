@@ -2,19 +2,35 @@
 """Methods: each makes the stages of a course. A new one is a file with its stages and a line in `METHODS`."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from fedqa.errors import ConfigError, unknown
 from fedqa.federation.course import Stage
 from fedqa.methods.baselines import BASELINES
+from fedqa.methods.cover_query import COVER_QUERY
+from fedqa.methods.fedmatch import FEDMATCH
 from fedqa.methods.method import Method, Plan
+from fedqa.models.patches import Patch
 from fedqa.tables import from_table
 
-METHODS: Mapping[str, Method] = {method.name: method for method in BASELINES}
+METHODS: Mapping[str, Method] = {method.name: method for method in (*BASELINES, COVER_QUERY, FEDMATCH)}
 
 
 def stages_of(method: str, plan: Plan, options: Mapping[str, object]) -> tuple[Stage, ...]:
     """The stages a method makes of a plan; options it does not know are errors."""
+    return _known(method).stages(plan, _given(method, options))
+
+
+def patches_of(method: str, options: Mapping[str, object]) -> tuple[Patch, ...]:
+    """What a method inserts into the model of every silo."""
+    return _known(method).patches(_given(method, options))
+
+
+def _given(method: str, options: Mapping[str, object]) -> Any:
+    return from_table(_known(method).options, options, f"[method_options] of method {method!r}")
+
+
+def _known(method: str) -> Method:
     if method not in METHODS:
         raise ConfigError(unknown("method", method, METHODS))
-    chosen = METHODS[method]
-    return chosen.stages(plan, from_table(chosen.options, options, f"[method_options] of method {method!r}"))
+    return METHODS[method]

@@ -11,7 +11,7 @@ import importlib.util
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -29,9 +29,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from fedqa.errors import ModelError
+from fedqa.errors import ConfigError, ModelError
 from fedqa.models.tagged import Tags
 from fedqa.models.tagging import layers_of, tags_of
+from fedqa.models.trunk import Trunk, cut_below
 
 MODELS: tuple[tuple[str, str], ...] = (
     ("embedded", "all-MiniLM-L6-v2: English encoder, 6 layers, 22.7 M parameters; installed with fedqa"),
@@ -51,6 +52,7 @@ class Backbone:
     encoder: PreTrainedModel  # the whole encoder-decoder where the model is one
     tokenizer: PreTrainedTokenizerBase
     tags: Mapping[str, Tags]
+    trunk: Trunk | None = None  # the frozen layers below the encoder, where there are any
 
     def fresh(self) -> PreTrainedModel:
         """A copy of the encoder that may be changed and trained."""
@@ -63,10 +65,28 @@ class Backbone:
     @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for name, parameter in self.encoder.named_parameters():
+        trunk = self.trunk.named_parameters() if self.trunk else ()
+        for name, parameter in (*trunk, *self.encoder.named_parameters()):
             digest.update(f"{name} {tuple(parameter.shape)}\n".encode())
             digest.update(parameter.detach().contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+
+def frozen_below(backbone: Backbone, count: int) -> Backbone:
+    """The backbone with its embeddings and `count` lowest layers as a trunk; tags number the layers as before."""
+    if not count:
+        return backbone
+    layers = None if backbone.encoder.config.is_encoder_decoder else layers_of(backbone.encoder)
+    if layers is None:
+        raise ModelError(f"freeze_layers needs an encoder with a list of layers, and {backbone.spec!r} is none")
+    if not 0 < count < len(layers):
+        most = len(layers) - 1
+        raise ConfigError(f"freeze_layers must leave a layer to train: 0 to {most} for {backbone.spec!r}, got {count}")
+    encoder = backbone.fresh()
+    tags = {id(parameter): backbone.tags[name] for name, parameter in encoder.named_parameters()}
+    trunk = cut_below(encoder, count)
+    kept = {name: tags[id(parameter)] for name, parameter in encoder.named_parameters()}
+    return replace(backbone, encoder=encoder, tags=kept, trunk=trunk)
 
 
 def load_backbone(spec: str, seed: int = 0) -> Backbone:

@@ -73,9 +73,12 @@ class FlatModel:
         """The received part as the model was loaded: what a course starts from."""
         return self.loaded[self.layout.n_private :]
 
-    def trained_parameters(self) -> list[nn.Parameter]:
+    def trained_names(self) -> list[str]:
         """In the model's own order: the norm of a gradient then has the same bits, whatever is shared."""
-        return [parameter for parameter in self._parameters.values() if parameter.requires_grad]
+        return [name for name, parameter in self._parameters.items() if parameter.requires_grad]
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        return [self._parameters[name] for name in self.trained_names()]
 
     def trained_views(self, private: Tensor, shared: Tensor) -> list[Tensor]:
         """Vectors like `private` and `shared`, cut and shaped as the trained parameters."""

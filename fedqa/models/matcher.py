@@ -1,22 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of the skill `match`: how well a passage answers a question, as one number.
+"""The models of the skill `match`: how well a passage answers a question, as one number.
 
 `dual` compares two vectors, `cross` reads both texts together, `residual` adds a cross reading to the dual score.
-A pretrained sentence encoder is good at `dual` before any training; `residual` starts exactly there.
+A pretrained sentence encoder is good at `dual` before any training; `residual` starts exactly there. `Keywords` is
+keyword search by itself. What all of them offer, those in `aligners.py` included, is a `Scorer`.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from fedqa.errors import ConfigError, ModelError
+from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Framing, Tokens
+from fedqa.models.tagged import TaggedModel, Tags
+from fedqa.models.tagging import retagged
+from fedqa.models.trunk import Trunk
 
 Interaction = Literal["dual", "cross", "residual"]
+Pair = tuple[Tokens, Tokens]  # a question and a passage
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pairs:
+    """Pairs to score. What else is known of them is worked out only for a model that asks."""
+
+    tokens: Sequence[Pair]
+    cosines: Callable[[], Tensor]  # of their vectors: [pairs]
+    keywords: Callable[[], Tensor]  # their scores by keyword search: [pairs]
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """What the skill `match` needs of a model."""
+
+    @property
+    def reads(self) -> bool:
+        """Does every pair cost a reading? Then somebody's question is put only to passages chosen before."""
+
+    def __call__(self, questions: Sequence[Tokens], passages: Sequence[Tokens], wanted: Tensor) -> Tensor:
+        """Scores [questions, passages] to train on, complete where `wanted` is true."""
+
+    def total(self, pairs: Pairs) -> Tensor:
+        """The scores of pairs: [pairs]."""
+
+    def vectors(self, texts: Sequence[Tokens]) -> Tensor:
+        """Texts as vectors of length one: [texts, hidden], hidden being 0 where a model has none."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Parts:
+    """What a model is made of: a pretrained backbone, draws for what is new, and how its scores start."""
+
+    backbone: Backbone
+    generator: torch.Generator
+    scale: float  # of the cosine
+    biased: bool  # whether a constant added to all scores can be learnt
 
 
 class Matcher(nn.Module):
@@ -35,9 +80,11 @@ class Matcher(nn.Module):
         scale: float,
         biased: bool,
         generator: torch.Generator,
+        trunk: Trunk | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.trunk = trunk
         self.framing = framing
         compares, reads = interaction != "cross", interaction != "dual"
         self.log_scale = nn.Parameter(torch.tensor([math.log(scale)])) if compares else None
@@ -51,15 +98,22 @@ class Matcher(nn.Module):
         if self.log_scale is not None:
             scores = self.compared(self.vectors(questions) @ self.vectors(passages).T)
         if self.cross is not None:
-            i, j = wanted.nonzero(as_tuple=True)
-            pairs = [(questions[a], passages[b]) for a, b in zip(i.tolist(), j.tolist(), strict=True)]
-            scores = scores.index_put((i, j), self.readings(pairs), accumulate=True)
+            where, pairs = wanted_pairs(questions, passages, wanted)
+            scores = scores.index_put(where, self.readings(pairs), accumulate=True)
         return scores
 
-    def total(self, cosines: Tensor, pairs: Sequence[tuple[Tokens, Tokens]]) -> Tensor:
-        """The scores of pairs of question and passage whose cosines are known: [pairs]."""
-        scores = torch.zeros_like(cosines) if self.log_scale is None else self.compared(cosines)
-        return scores if self.cross is None else scores + self.readings(pairs)
+    @property
+    def reads(self) -> bool:
+        return self.cross is not None
+
+    def total(self, pairs: Pairs) -> Tensor:
+        """The scores of pairs: [pairs]."""
+        device = self.encoder.device
+        if self.log_scale is None:
+            scores = torch.zeros(len(pairs.tokens), device=device)
+        else:
+            scores = self.compared(pairs.cosines().to(device))
+        return scores if self.cross is None else scores + self.readings(pairs.tokens)
 
     def compared(self, cosines: Tensor) -> Tensor:
         """Cosines as scores."""
@@ -70,7 +124,7 @@ class Matcher(nn.Module):
         """The mean state of each text's tokens, at length one: [texts, hidden]."""
         return F.normalize(self._pooled([(text,) for text in texts], _mean), dim=-1)
 
-    def readings(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> Tensor:
+    def readings(self, pairs: Sequence[Pair]) -> Tensor:
         """What reading question and passage together gives: [pairs]."""
         assert self.cross is not None
         readings: Tensor = self.cross(self.dropout(self._pooled(pairs, _first)))
@@ -79,12 +133,66 @@ class Matcher(nn.Module):
     def _pooled(self, rows: Sequence[tuple[Tokens, ...]], pool: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         device, parts, order = self.encoder.device, [], []
         for group in self.framing.padded(rows):
-            inputs = {name: tensor.to(device) for name, tensor in group.inputs.items()}
+            inputs = self.trunk(group.inputs) if self.trunk else group.inputs
+            inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
             parts.append(pool(self.encoder(**inputs).last_hidden_state, inputs["attention_mask"]))
             order += group.rows
         if not parts:
             return torch.zeros(0, self.encoder.config.hidden_size, device=device)
         return torch.cat(parts)[torch.tensor(order).argsort().to(device)]
+
+
+class Keywords(nn.Module):
+    """Keyword search as a model: it has no parameters, reads nothing, and cannot be trained."""
+
+    reads = False
+
+    def forward(self, questions: Sequence[Tokens], passages: Sequence[Tokens], wanted: Tensor) -> Tensor:
+        raise ConfigError(
+            "match: interaction 'bm25' has nothing to train; use method 'zero_shot', or another interaction"
+        )
+
+    def total(self, pairs: Pairs) -> Tensor:
+        return pairs.keywords()
+
+    def vectors(self, texts: Sequence[Tokens]) -> Tensor:
+        return torch.zeros(len(texts), 0)
+
+
+def encoder_matcher(interaction: Interaction, parts: Parts) -> TaggedModel:
+    """A `Matcher` on a copy of the backbone's encoder; all that is new is its head."""
+    backbone, encoder = parts.backbone, parts.backbone.fresh()
+    if encoder.config.is_encoder_decoder:
+        raise ModelError(f"match needs an encoder, but {backbone.spec!r} is an encoder-decoder; try 'embedded'")
+    matcher = Matcher(
+        encoder,
+        Framing(backbone.tokenizer, segments=getattr(encoder.config, "type_vocab_size", 0) > 1),
+        interaction,
+        scale=parts.scale,
+        biased=parts.biased,
+        generator=parts.generator,
+        trunk=backbone.trunk,
+    )
+    return with_head(matcher, retagged(backbone.tags, "encoder"))
+
+
+def keyword_matcher(parts: Parts) -> TaggedModel:
+    """A `Keywords`, which takes nothing from a backbone."""
+    return TaggedModel(Keywords(), {})
+
+
+def with_head(module: nn.Module, tags: Mapping[str, Tags]) -> TaggedModel:
+    """The module with the tags of what it took from a backbone; the rest of it is the head."""
+    head = {name: frozenset({"head"}) for name, _ in module.named_parameters() if name not in tags}
+    return TaggedModel(module, {**tags, **head})
+
+
+def wanted_pairs(
+    questions: Sequence[Tokens], passages: Sequence[Tokens], wanted: Tensor
+) -> tuple[tuple[Tensor, ...], list[Pair]]:
+    """Where `wanted` [questions, passages] is true, row by row, and the pairs that stand there."""
+    i, j = wanted.nonzero(as_tuple=True)
+    return (i, j), [(questions[a], passages[b]) for a, b in zip(i.tolist(), j.tolist(), strict=True)]
 
 
 def _mean(states: Tensor, mask: Tensor) -> Tensor:

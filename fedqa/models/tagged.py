@@ -14,7 +14,8 @@ class TaggedModel:
     """A module with the tags of each parameter, by its name in `module.named_parameters()`.
 
     Tags: `embeddings` (all input embeddings) and `words` (the word table among them), `enc.k`, `dec.k` (layer k),
-    `norm`, `pooler`, `head`, `patch`, `lm_head`, `tower.query`, `tower.sentence`. A parameter may have several.
+    `norm`, `pooler`, `head`, `patch`, `adapter` (a patch that travels), `lm_head`, `tower.query`, `tower.sentence`. A
+    parameter may have several.
     """
 
     module: nn.Module

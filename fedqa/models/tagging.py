@@ -21,7 +21,7 @@ def tags_of(model: PreTrainedModel) -> dict[str, Tags]:
         for parameter in module.parameters():
             tags[id(parameter)].add(tag)
     for module in model.modules():
-        if _is_norm(module):
+        if is_norm(module):
             for parameter in module.parameters():
                 tags[id(parameter)].update({"norm"} if tags[id(parameter)] else {"norm", "other"})
     return {name: frozenset(tags[id(parameter)] or {"other"}) for name, parameter in model.named_parameters()}
@@ -76,6 +76,7 @@ def _stacks(model: PreTrainedModel) -> Iterator[tuple[str, PreTrainedModel]]:
         yield "enc", model
 
 
-def _is_norm(module: nn.Module) -> bool:
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a normalisation of states."""
     # transformers has many norm classes without a common base; all of them are named after one of the two kinds.
     return type(module).__name__.endswith(("LayerNorm", "RMSNorm"))

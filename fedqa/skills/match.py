@@ -2,11 +2,13 @@
 """The skill `match`: rank a silo's passages by how well they answer a question.
 
 Training sets the gold passage of a question against passages that keyword search takes for good ones. Evaluation
-ranks fixed lists: all gold passages (at most ten) and the best non-gold ones by keywords.
+ranks fixed lists: all gold passages (at most ten) and the best non-gold ones by keywords. How a pair of question and
+passage is scored is its interaction; a new one is a model (see `Scorer`) and a line in `KINDS`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -17,21 +19,20 @@ from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import Passage, passages
 from fedqa.data.records import SPLITS, Collection, Split
-from fedqa.errors import ConfigError, DataError, ModelError, unknown
+from fedqa.errors import ConfigError, DataError, unknown
 from fedqa.evaluation.metrics import RANKING
+from fedqa.models.aligners import Esim, Re2, aligner
 from fedqa.models.backbones import Backbone
-from fedqa.models.encoding import Framing, Tokens, tokenised
-from fedqa.models.matcher import Interaction, Matcher
+from fedqa.models.encoding import Tokens, tokenised
+from fedqa.models.matcher import Pairs, Parts, Scorer, encoder_matcher, keyword_matcher
 from fedqa.models.tagged import TaggedModel
-from fedqa.models.tagging import retagged
 from fedqa.skills.bm25 import KeywordIndex
 from fedqa.skills.losses import cross_entropy, hinge, listwise
 from fedqa.skills.questions import JudgedQuestion, judged_questions
 from fedqa.skills.skill import Scores, evaluating
 
 LossName = Literal["hinge", "cross_entropy", "listwise"]
-Vectors = npt.NDArray[np.float32]  # [passages, hidden], each of length one
-Asked = tuple[Tokens, Sequence[int]]  # a question and the positions of the passages wanted for it
+Vectors = npt.NDArray[np.float32]  # [passages, hidden], each of length one; hidden is 0 where a model has none
 T = TypeVar("T")
 
 _MOST_GOLD = 10  # gold passages in a list that is ranked
@@ -40,10 +41,29 @@ _POOL = 16  # batches that are sorted by length together
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """An interaction: how its model is made, and what it means for features and batches."""
+
+    build: Callable[[Parts], TaggedModel]
+    together: int = 0  # texts that the backbone reads in one row, which must fit into its positions
+    all_pairs: bool = False  # scoring each question of a batch with each passage costs no more than with its own
+
+
+KINDS: Mapping[str, Kind] = {
+    "dual": Kind(partial(encoder_matcher, "dual"), together=1, all_pairs=True),
+    "cross": Kind(partial(encoder_matcher, "cross"), together=2),
+    "residual": Kind(partial(encoder_matcher, "residual"), together=2),
+    "esim": Kind(partial(aligner, Esim)),
+    "re2": Kind(partial(aligner, Re2)),
+    "bm25": Kind(keyword_matcher),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class MatchOptions:
     """What a silo or course can set for this skill."""
 
-    interaction: Interaction = "dual"
+    interaction: str = "dual"  # a name in KINDS
     loss: LossName = "listwise"
     negatives: int = 5  # per training question: the best non-gold passages by keywords
     train_negatives: int = 2  # of these, drawn anew in each epoch
@@ -55,7 +75,7 @@ class MatchOptions:
     in_batch: bool = True  # dual, listwise: the batch's other passages are negatives too, unless relevant
 
     def __post_init__(self) -> None:
-        for key, known in (("interaction", get_args(Interaction)), ("loss", get_args(LossName))):
+        for key, known in (("interaction", tuple(KINDS)), ("loss", get_args(LossName))):
             if getattr(self, key) not in known:
                 raise ConfigError(unknown(f"{key} of match", str(getattr(self, key)), known))
         self._at_least(1, "negatives", "train_negatives", "candidates")
@@ -69,6 +89,10 @@ class MatchOptions:
                 f"got {self.train_negatives} (or raise negatives)"
             )
 
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.interaction]
+
     def _at_least(self, least: int, *keys: str) -> None:
         for key in keys:
             if getattr(self, key) < least:
@@ -80,6 +104,7 @@ class Question:
     """A tokenised question; passages are meant by their position in `MatchFeatures.passages`."""
 
     id: str
+    text: str
     tokens: Tokens
     gold: tuple[int, ...]
     relevant: frozenset[int]
@@ -94,6 +119,13 @@ class Batch:
     passages: list[Tokens]
     gold: Tensor  # one entry a row is true
     negatives: Tensor
+
+
+class _Asked(NamedTuple):
+    """A question and the positions of the passages wanted for it."""
+
+    question: Question
+    wanted: Sequence[int]
 
 
 class _Drawn(NamedTuple):
@@ -146,7 +178,7 @@ class MatchFeatures:
 
     def _batch(self, drawn: Sequence[_Drawn]) -> Batch:
         positions = sorted({i for one in drawn for i in (one.gold, *one.negatives)})
-        in_batch = self.options.in_batch and (self.options.interaction, self.options.loss) == ("dual", "listwise")
+        in_batch = self.options.in_batch and self.options.kind.all_pairs and self.options.loss == "listwise"
 
         def negative(one: _Drawn, i: int) -> bool:
             return i not in one.question.relevant if in_batch else i in one.negatives
@@ -169,20 +201,14 @@ class Match:
         self.options = options or MatchOptions()
 
     def build(self, backbone: Backbone, seed: int) -> TaggedModel:
-        encoder = backbone.fresh()
-        if encoder.config.is_encoder_decoder:
-            raise ModelError(f"match needs an encoder, but {backbone.spec!r} is an encoder-decoder; try 'embedded'")
-        matcher = Matcher(
-            encoder,
-            Framing(backbone.tokenizer, segments=getattr(encoder.config, "type_vocab_size", 0) > 1),
-            self.options.interaction,
-            scale=self.options.scale,
-            biased=self.options.loss == "cross_entropy",
-            generator=torch.Generator().manual_seed(seed),
+        options = self.options
+        parts = Parts(
+            backbone,
+            torch.Generator().manual_seed(seed),
+            scale=options.scale,
+            biased=options.loss == "cross_entropy",
         )
-        tags = retagged(backbone.tags, "encoder")
-        head = {name: frozenset({"head"}) for name, _ in matcher.named_parameters() if name not in tags}
-        return TaggedModel(matcher, tags | head)
+        return options.kind.build(parts)
 
     def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> MatchFeatures:
         """Features of all three splits. Nothing in them is random: `seed` has no influence."""
@@ -210,8 +236,8 @@ class Match:
     def score(self, model: nn.Module, features: MatchFeatures, split: Split) -> Scores:
         questions = features.splits[split]
         gold = [question.gold[:_MOST_GOLD] for question in questions]
-        asked = [(one.tokens, right + one.others) for one, right in zip(questions, gold, strict=True)]
-        scores = _scores(_matcher(model), features, asked)
+        asked = [_Asked(one, right + one.others) for one, right in zip(questions, gold, strict=True)]
+        scores = _scores(model, features, asked)
         judged = [
             (values, features.ids(wanted), features.ids(right))
             for values, (_, wanted), right in zip(scores, asked, gold, strict=True)
@@ -219,9 +245,9 @@ class Match:
         return {name: np.array([metric(*one) for one in judged]) for name, metric in RANKING.items()}
 
     def passage_vectors(self, model: nn.Module, features: MatchFeatures) -> Vectors:
-        """The vectors of all passages, to be kept from one question to the next."""
+        """The vectors of all passages, to be kept from one question to the next; empty ones if the model has none."""
         with evaluating(model):
-            vectors: Vectors = _matcher(model).vectors(features.tokens).cpu().numpy()
+            vectors: Vectors = _scorer(model).vectors(features.tokens).cpu().numpy()
         return vectors
 
     def rank(
@@ -229,19 +255,37 @@ class Match:
     ) -> list[tuple[Passage, float]]:
         """The best `k` passages for a question that somebody asks; `vectors` are those of `passage_vectors`.
 
-        A model that reads pairs looks only at the fifty best passages by keywords and vectors together.
+        A model that reads pairs looks only at the fifty best passages by keywords and, where it has them, vectors.
         """
-        matcher = _matcher(model)
+        scorer = _scorer(model)
         table = self.passage_vectors(model, features) if vectors is None else vectors
         (tokens,) = tokenised(features.tokenizer, [question], self.options.max_question)
+        keywords = cache(partial(features.index.scores, question))
         wanted = list(range(len(features.passages)))
-        with evaluating(matcher):
-            cosines = table @ matcher.vectors([tokens])[0].cpu().numpy()
-            if matcher.cross is not None:
-                wanted = _fused(features.index.scores(question), cosines)[:_RERANKED]
-            pairs = [(tokens, features.tokens[i]) for i in wanted]
-            scores = matcher.total(torch.from_numpy(cosines[wanted]).to(matcher.encoder.device), pairs).cpu().numpy()
+        with evaluating(model):
+            cosines = table @ scorer.vectors([tokens])[0].cpu().numpy()
+            if scorer.reads:
+                wanted = _fused(keywords(), *([cosines] if table.shape[1] else []))[:_RERANKED]
+            pairs = Pairs(
+                [(tokens, features.tokens[i]) for i in wanted],
+                cosines=lambda: torch.from_numpy(cosines[wanted]),
+                keywords=lambda: torch.from_numpy(keywords()[wanted]),
+            )
+            scores = scorer.total(pairs).cpu().numpy()
         return [(features.passages[wanted[i]], float(scores[i])) for i in _descending(scores)[:k]]
+
+    def scores_of(self, model: nn.Module, features: MatchFeatures, question: str, texts: Sequence[str]) -> Tensor:
+        """How well texts that need not be passages, such as sentences, answer a question: [texts]."""
+        scorer = _scorer(model)
+        (asked,) = tokenised(features.tokenizer, [question], self.options.max_question)
+        read = tokenised(features.tokenizer, texts, self.options.max_passage)
+        pairs = Pairs(
+            [(asked, tokens) for tokens in read],
+            cosines=lambda: (scorer.vectors([asked]) @ scorer.vectors(read).T)[0],
+            keywords=lambda: torch.from_numpy(KeywordIndex(texts).scores(question)),
+        )
+        with evaluating(model):
+            return scorer.total(pairs)
 
     def _splits(
         self, judged: Sequence[JudgedQuestion], index: KeywordIndex, tokenizer: PreTrainedTokenizerBase
@@ -251,13 +295,15 @@ class Match:
         for question, ids in zip(judged, tokens, strict=True):
             count = self.options.negatives if question.split == "train" else self.options.candidates
             others = tuple(index.top(question.text, count, leave_out=question.relevant))
-            splits[question.split].append(Question(question.id, ids, question.gold, question.relevant, others))
+            asked = Question(question.id, question.text, ids, question.gold, question.relevant, others)
+            splits[question.split].append(asked)
         return {split: tuple(questions) for split, questions in splits.items()}
 
     def _check_length(self, backbone: Backbone) -> None:
-        longest = self.options.max_passage
-        if self.options.interaction != "dual":
-            longest += self.options.max_question
+        together = self.options.kind.together
+        if not together:
+            return
+        longest = self.options.max_passage + (self.options.max_question if together == 2 else 0)
         positions = min(backbone.tokenizer.model_max_length, backbone.encoder.config.max_position_embeddings)
         if longest > positions:
             raise ConfigError(
@@ -266,24 +312,35 @@ class Match:
             )
 
 
-def _scores(matcher: Matcher, features: MatchFeatures, asked: Sequence[Asked]) -> Iterator[npt.NDArray[np.float32]]:
+def _scores(model: nn.Module, features: MatchFeatures, asked: Sequence[_Asked]) -> Iterator[npt.NDArray[np.float32]]:
     """The scores of each question's passages; each text is encoded once, each pair read once."""
-    pairs = [(tokens, features.tokens[i]) for tokens, wanted in asked for i in wanted]
-    with evaluating(matcher):
-        cosines = torch.zeros(len(pairs), device=matcher.encoder.device)
-        if matcher.log_scale is not None:
-            used = sorted({i for _, wanted in asked for i in wanted})
-            column = {i: at for at, i in enumerate(used)}
-            rows = [row for row, (_, wanted) in enumerate(asked) for _ in wanted]
-            columns = [column[i] for _, wanted in asked for i in wanted]
-            questions = matcher.vectors([tokens for tokens, _ in asked])
-            passages = matcher.vectors([features.tokens[i] for i in used])
-            cosines = (questions[rows] * passages[columns]).sum(dim=-1)
-        scores = matcher.total(cosines, pairs).cpu().numpy()
+    scorer = _scorer(model)
+    pairs = Pairs(
+        [(one.question.tokens, features.tokens[i]) for one in asked for i in one.wanted],
+        cosines=partial(_cosines, scorer, features, asked),
+        keywords=partial(_keyword_scores, features, asked),
+    )
+    with evaluating(model):
+        scores = scorer.total(pairs).cpu().numpy()
     start = 0
-    for _, wanted in asked:
-        yield scores[start : start + len(wanted)]
-        start += len(wanted)
+    for one in asked:
+        yield scores[start : start + len(one.wanted)]
+        start += len(one.wanted)
+
+
+def _cosines(scorer: Scorer, features: MatchFeatures, asked: Sequence[_Asked]) -> Tensor:
+    used = sorted({i for one in asked for i in one.wanted})
+    column = {i: at for at, i in enumerate(used)}
+    rows = [row for row, one in enumerate(asked) for _ in one.wanted]
+    columns = [column[i] for one in asked for i in one.wanted]
+    questions = scorer.vectors([one.question.tokens for one in asked])
+    passages = scorer.vectors([features.tokens[i] for i in used])
+    return (questions[rows] * passages[columns]).sum(dim=-1)
+
+
+def _keyword_scores(features: MatchFeatures, asked: Sequence[_Asked]) -> Tensor:
+    found = [features.index.scores(one.question.text)[list(one.wanted)] for one in asked]
+    return torch.from_numpy(np.concatenate([np.zeros(0, dtype=np.float32), *found]))
 
 
 def _fused(*scores: npt.NDArray[np.float32]) -> list[int]:
@@ -301,6 +358,6 @@ def _cut(items: Sequence[T], size: int) -> list[Sequence[T]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _matcher(model: nn.Module) -> Matcher:
-    assert isinstance(model, Matcher)
+def _scorer(model: nn.Module) -> Scorer:
+    assert isinstance(model, Scorer)
     return model

@@ -4,9 +4,10 @@ import math
 import pytest
 import torch
 
+from fedqa.errors import ConfigError
 from fedqa.models.backbones import load_backbone
 from fedqa.models.encoding import Framing, tokenised
-from fedqa.models.matcher import Interaction, Matcher
+from fedqa.models.matcher import Interaction, Keywords, Matcher, Pairs, Scorer
 
 BACKBONE = load_backbone("tiny", seed=3)
 QUESTIONS = tokenised(BACKBONE.tokenizer, ["who pays?", "what is covered by the policy in winter?"], 48)
@@ -85,6 +86,35 @@ def test_the_head_depends_on_its_seed_and_not_on_global_state() -> None:
     assert torch.equal(state, torch.get_rng_state())
     assert first is not None and same is not None and other is not None
     assert torch.equal(first.weight, same.weight) and not torch.equal(first.weight, other.weight)
+
+
+@pytest.mark.parametrize("interaction", ["dual", "cross", "residual"])
+def test_a_total_is_the_score_of_each_pair_by_cosine_and_reading(interaction: Interaction) -> None:
+    model = matcher(interaction)
+    pairs = [(question, passage) for question in QUESTIONS for passage in PASSAGES]
+    with torch.no_grad():
+        cosines = (model.vectors(QUESTIONS) @ model.vectors(PASSAGES).T).flatten()
+        total = model.total(Pairs(pairs, cosines=lambda: cosines, keywords=lambda: torch.full((6,), torch.nan)))
+        assert torch.allclose(total, model(QUESTIONS, PASSAGES, ALL).flatten(), atol=1e-5)
+
+
+def test_a_matcher_is_a_scorer_that_says_whether_it_reads_pairs() -> None:
+    assert isinstance(matcher("dual"), Scorer)
+    assert [matcher(interaction).reads for interaction in ("dual", "cross", "residual")] == [False, True, True]
+
+
+def test_keywords_are_a_scorer_without_parameters_that_takes_keyword_scores_as_they_are() -> None:
+    model, found = Keywords(), torch.tensor([2.0, 0.5])
+    assert isinstance(model, Scorer) and not model.reads
+    assert list(model.parameters()) == []
+    assert model.vectors(PASSAGES).shape == (3, 0)
+    pairs = [(QUESTIONS[0], PASSAGES[0]), (QUESTIONS[0], PASSAGES[1])]
+    assert torch.equal(model.total(Pairs(pairs, cosines=lambda: torch.zeros(2), keywords=lambda: found)), found)
+
+
+def test_keywords_cannot_be_trained() -> None:
+    with pytest.raises(ConfigError, match=r"'bm25' has nothing to train; use method 'zero_shot', or another inter"):
+        Keywords()(QUESTIONS, PASSAGES, ALL)
 
 
 def test_no_text_gives_no_vector() -> None:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,15 +10,20 @@ import pytest
 import torch
 from transformers import AutoModel, DistilBertConfig, RobertaConfig, T5Config, T5ForConditionalGeneration
 
+from fedqa.answering.assistant import Assistant
+from fedqa.config import Project, project_of, sample_alliance
 from fedqa.data.records import Collection, Document, Example, Span, Split
 from fedqa.errors import ConfigError, DataError, ModelError
 from fedqa.models.backbones import Backbone, load_backbone
-from fedqa.models.matcher import Interaction
-from fedqa.skills.match import LossName, Match, MatchFeatures, MatchOptions
+from fedqa.runs import build, read_silo
+from fedqa.runs import train as run
+from fedqa.skills.bm25 import KeywordIndex
+from fedqa.skills.match import KINDS, LossName, Match, MatchFeatures, MatchOptions
 from fedqa.skills.skill import Skill
 
 TOPICS = ["snow", "hail", "fire", "theft", "flood", "glass", "travel", "pets", "bikes", "phones", "jewels", "gardens"]
-INTERACTIONS: tuple[Interaction, ...] = ("dual", "cross", "residual")
+ENCODING = ("dual", "cross", "residual")  # those that train the backbone
+ALIGNING = ("esim", "re2")  # those that read pairs over its word vectors
 LOSSES: tuple[LossName, ...] = ("hinge", "cross_entropy", "listwise")
 
 
@@ -63,6 +69,14 @@ def train(skill: Match, model: torch.nn.Module, features: MatchFeatures, *, epoc
     return losses
 
 
+@pytest.fixture
+def seeded() -> Iterator[None]:
+    """Dropout draws from torch's global generator."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
 def test_match_is_a_skill() -> None:
     skill: Skill = Match()
     assert (skill.name, skill.higher_is_better) == ("match", "map")
@@ -74,7 +88,10 @@ def test_match_is_a_skill() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"interaction": "double"}, r"unknown interaction of match 'double'.*known: cross, dual, residual"),
+        (
+            {"interaction": "double"},
+            r"unknown interaction of match 'double'.*known: bm25, cross, dual, esim, re2, residual",
+        ),
         ({"loss": "list"}, r"unknown loss of match 'list'; did you mean 'listwise'"),
         ({"negatives": 0}, "negatives must be at least 1, got 0"),
         ({"train_negatives": 0}, "train_negatives must be at least 1, got 0"),
@@ -94,6 +111,8 @@ def test_texts_longer_than_the_models_positions_are_refused() -> None:
     Match(MatchOptions(max_passage=512)).prepare(collection(), backbone(), seed=0)
     with pytest.raises(ConfigError, match=r"560 tokens .* into the 512 positions of 'tiny'; lower max_passage"):
         Match(MatchOptions(interaction="cross", max_passage=512)).prepare(collection(), backbone(), seed=0)
+    for interaction in (*ALIGNING, "bm25"):  # which have no positions
+        Match(MatchOptions(interaction=interaction, max_passage=2000)).prepare(collection(), backbone(), seed=0)
 
 
 # Features
@@ -201,7 +220,7 @@ def test_in_batch_negatives_are_all_passages_that_are_not_relevant_to_the_questi
 
 
 def test_in_batch_negatives_are_for_dual_and_listwise_only() -> None:
-    for options in ({"interaction": "cross"}, {"loss": "hinge"}):
+    for options in ({"interaction": "cross"}, {"interaction": "esim"}, {"interaction": "re2"}, {"loss": "hinge"}):
         _, features = prepared(train_negatives=1, **options)
         batch, n = next(iter(features.epoch(4, np.random.default_rng(0))))
         assert batch.negatives.sum().item() == n
@@ -221,8 +240,8 @@ def test_a_question_with_several_gold_passages_uses_each_in_time() -> None:
 # Model
 
 
-@pytest.mark.parametrize("interaction", INTERACTIONS)
-def test_the_head_is_tagged_and_the_backbone_keeps_its_tags(interaction: Interaction) -> None:
+@pytest.mark.parametrize("interaction", ENCODING)
+def test_the_head_is_tagged_and_the_backbone_keeps_its_tags(interaction: str) -> None:
     model = Match(MatchOptions(interaction=interaction, loss="cross_entropy")).build(backbone(), seed=0)
     heads = {name for name, tags in model.tags.items() if "head" in tags}
     assert heads == {name for name in model.tags if not name.startswith("encoder.")} != set()
@@ -245,9 +264,14 @@ def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
     backbone().tokenizer.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"match needs an encoder, but .* is an encoder-decoder"):
         Match().build(load_backbone(str(tmp_path)), seed=0)
+    for interaction in (*ALIGNING, "bm25"):  # word vectors, or nothing, are to be had from any model
+        skill, other = Match(MatchOptions(interaction=interaction)), load_backbone(str(tmp_path))
+        features, model = skill.prepare(collection(), other, seed=0), skill.build(other, seed=0)
+        assert skill.score(model.module, features, "test")["map"].shape == (4,)
+        assert all("words" in tags or tags == {"head"} for tags in model.tags.values())
 
 
-@pytest.mark.parametrize("interaction", INTERACTIONS)
+@pytest.mark.parametrize("interaction", [*ENCODING, *ALIGNING])
 @pytest.mark.parametrize(
     "config",
     [
@@ -256,7 +280,7 @@ def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
     ],
     ids=lambda config: config.model_type,
 )
-def test_encoders_without_segments_match_too(config: Any, interaction: Interaction, tmp_path: Path) -> None:
+def test_encoders_without_segments_match_too(config: Any, interaction: str, tmp_path: Path) -> None:
     AutoModel.from_config(config).save_pretrained(tmp_path)
     backbone().tokenizer.save_pretrained(tmp_path)
     skill, other = Match(MatchOptions(interaction=interaction)), load_backbone(str(tmp_path))
@@ -283,8 +307,8 @@ def test_a_loss_is_the_chosen_function_of_the_scores() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("interaction", INTERACTIONS)
-def test_every_interaction_learns_with_every_loss(interaction: Interaction, loss: LossName) -> None:
+@pytest.mark.parametrize("interaction", ENCODING)
+def test_every_interaction_that_trains_the_backbone_learns_with_every_loss(interaction: str, loss: LossName) -> None:
     skill, features = prepared(interaction=interaction, loss=loss, max_passage=24)
     model = skill.build(backbone(), seed=0).module
     losses = train(skill, model, features, epochs=8, rate=3e-3)
@@ -307,6 +331,29 @@ def test_a_tiny_model_learns_to_match_topics_in_words_it_saw_with_other_topics()
     assert after > max(0.9, before)  # by chance: (1 + 1/2 + ... + 1/6) / 6 = 0.41
 
 
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("interaction", ALIGNING)
+def test_an_aligner_learns_eight_questions_by_heart_with_every_loss(interaction: str, loss: LossName) -> None:
+    data = collection()
+    asked = tuple(replace(e, split=split) for e in data.examples[:8] for split in ("train", "test"))
+    renamed = tuple(replace(e, id=f"{e.id}-{e.split}") for e in asked)
+    skill, features = prepared(replace(data, examples=renamed), interaction=interaction, loss=loss)
+    model = skill.build(backbone(), seed=0).module
+    before = model.get_parameter("words.weight").clone()
+    losses = train(skill, model, features, epochs=40, rate=1e-3)
+    assert np.mean(losses[-10:]) < np.mean(losses[:10]) / 2
+    assert skill.score(model, features, "test")["p1"].tolist() == [1.0] * 8  # by chance: 1/6 each
+    assert torch.equal(model.get_parameter("words.weight"), before)
+
+
+def test_keywords_have_nothing_to_train() -> None:
+    skill, features = prepared(interaction="bm25")
+    batch, _ = next(iter(features.epoch(4, np.random.default_rng(0))))
+    with pytest.raises(ConfigError, match=r"interaction 'bm25' has nothing to train; use method 'zero_shot'"):
+        skill.loss(skill.build(backbone(), seed=0).module, batch)
+
+
 def test_training_and_scoring_without_dropout_leave_global_generators_alone() -> None:
     torch.manual_seed(5)
     np.random.seed(5)
@@ -322,8 +369,8 @@ def test_training_and_scoring_without_dropout_leave_global_generators_alone() ->
 # Scores
 
 
-@pytest.mark.parametrize("interaction", INTERACTIONS)
-def test_scores_are_one_value_per_question_and_metric(interaction: Interaction) -> None:
+@pytest.mark.parametrize("interaction", KINDS)
+def test_scores_are_one_value_per_question_and_metric(interaction: str) -> None:
     skill, features = prepared(interaction=interaction)
     scores = skill.score(skill.build(backbone(), seed=0).module, features, "test")
     assert set(scores) == {"map", "mrr", "p1"}
@@ -342,9 +389,20 @@ def test_with_one_gold_passage_the_average_precision_is_the_reciprocal_rank() ->
         assert value == pytest.approx(1 / (1 + (row[1:] > row[0]).sum().item()))
 
 
-def test_a_split_without_questions_scores_nothing() -> None:
+def test_keyword_scores_are_those_of_the_index() -> None:
+    skill, features = prepared(interaction="bm25", candidates=11)
+    index = KeywordIndex([document.text for document in collection().documents])
+    scores = skill.score(skill.build(backbone(), seed=0).module, features, "dev")
+    # Each dev question names its topic, which is in the gold passage alone: keywords put that one first.
+    assert [index.top(f"What does the clause on {TOPICS[i]} pay?", 1) for i in (0, 3, 6, 9)] == [[0], [3], [6], [9]]
+    assert scores["p1"].tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("interaction", KINDS)
+def test_a_split_without_questions_scores_nothing(interaction: str) -> None:
     data = collection()
-    skill, features = prepared(replace(data, examples=tuple(e for e in data.examples if e.split != "dev")))
+    examples = tuple(e for e in data.examples if e.split != "dev")
+    skill, features = prepared(replace(data, examples=examples), interaction=interaction)
     scores = skill.score(skill.build(backbone(), seed=0).module, features, "dev")
     assert {name: values.shape for name, values in scores.items()} == {"map": (0,), "mrr": (0,), "p1": (0,)}
 
@@ -411,8 +469,8 @@ def test_vectors_at_hand_give_the_same_ranking_without_encoding_passages_again()
     assert [p.id for p, _ in turned] == [p.id for p, _ in reversed(skill.rank(model, features, "snow?", 12))]
 
 
-@pytest.mark.parametrize("interaction", ["cross", "residual"])
-def test_models_that_read_pairs_rerank_fifty_passages(interaction: Interaction) -> None:
+@pytest.mark.parametrize("interaction", ["cross", "residual", *ALIGNING])
+def test_models_that_read_pairs_rerank_fifty_passages(interaction: str) -> None:
     documents = tuple(Document(f"d{i}", f"entry {i} about {'snow' if i == 77 else 'rain'}") for i in range(80))
     data = Collection(documents, (question("a", "entry 3", 3, "train"),))
     skill, features = prepared(data, interaction=interaction)
@@ -421,6 +479,94 @@ def test_models_that_read_pairs_rerank_fifty_passages(interaction: Interaction) 
     assert "d77#0" in {passage.id for passage, _ in ranked}
 
 
-def test_a_question_of_no_words_still_gets_a_ranking() -> None:
-    skill, features = prepared()
+@pytest.mark.parametrize("interaction", ALIGNING)
+def test_without_vectors_the_fifty_are_the_best_by_keywords(interaction: str) -> None:
+    # "snow" is in every third passage: those 27 come first, then the others in their order.
+    documents = tuple(Document(f"d{i}", f"entry {i} about {'rain' if i % 3 else 'snow'}") for i in range(80))
+    skill, features = prepared(Collection(documents, (question("a", "entry 3", 3, "train"),)), interaction=interaction)
+    ranked = skill.rank(skill.build(backbone(), seed=0).module, features, "snow", 100)
+    best = [*range(0, 80, 3), *[i for i in range(80) if i % 3][:23]]
+    assert {passage.id for passage, _ in ranked} == {f"d{i}#0" for i in best}
+    assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
+
+
+@pytest.mark.parametrize("asked", ["What does the clause on pets pay?", "hail or fire", "pounds", "nothing known", ""])
+def test_keywords_rank_all_passages_as_the_index_does(asked: str) -> None:
+    skill, features = prepared(interaction="bm25")
+    ranked = skill.rank(skill.build(backbone(), seed=0).module, features, asked, 12)
+    order = features.index.top(asked, 12)
+    assert [passage for passage, _ in ranked] == [features.passages[i] for i in order]
+    assert [score for _, score in ranked] == features.index.scores(asked)[order].tolist()
+
+
+@pytest.mark.parametrize("interaction", [*ALIGNING, "bm25"])
+def test_models_without_vectors_have_empty_ones_that_change_nothing(interaction: str) -> None:
+    skill, features = prepared(interaction=interaction)
+    model = skill.build(backbone(), seed=0).module
+    vectors = skill.passage_vectors(model, features)
+    assert vectors.shape == (12, 0)
+    assert skill.rank(model, features, "snow?", 3) == skill.rank(model, features, "snow?", 3, vectors=vectors)
+
+
+@pytest.mark.parametrize("interaction", [*ENCODING, *ALIGNING])
+def test_any_texts_can_be_scored_for_a_question(interaction: str) -> None:
+    skill, features = prepared(interaction=interaction)
+    model = skill.build(backbone(), seed=0).module
+    every = dict(skill.rank(model, features, "fire or flood?", 12))
+    texts = [passage.text for passage in features.passages]
+    expected = [every[passage] for passage in features.passages]
+    assert skill.scores_of(model, features, "fire or flood?", texts).tolist() == pytest.approx(expected, abs=1e-5)
+    assert skill.scores_of(model, features, "fire?", []).shape == (0,)
+
+
+def test_keywords_score_texts_among_themselves() -> None:
+    skill, features = prepared(interaction="bm25")
+    model, texts = skill.build(backbone(), seed=0).module, ["Nothing here.", "It pays for fire.", "Fire, or smoke?"]
+    scores = skill.scores_of(model, features, "Is smoke covered?", texts)
+    assert scores.tolist() == KeywordIndex(texts).scores("Is smoke covered?").tolist()
+    assert scores.argmax() == 2 and scores[:2].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("interaction", KINDS)
+def test_a_question_of_no_words_still_gets_a_ranking(interaction: str) -> None:
+    skill, features = prepared(interaction=interaction)
     assert len(skill.rank(skill.build(backbone(), seed=0).module, features, "", 5)) == 5
+
+
+# Whole runs
+
+
+def project(method: str, interaction: str) -> Project:
+    """Two organisations of the sample alliance, with eight questions each."""
+    options = {"match": {"interaction": interaction, "max_passage": 24, "max_question": 12}}
+    settings = {"model": "tiny", "rounds": 2, "skills": options, "local": {"learning_rate": 1e-3}}
+    alliance = sample_alliance(method, **settings)
+    made = project_of(replace(alliance, silo=alliance.silo[:2]))
+    return replace(made, data={name: replace(entry, limit=8) for name, entry in made.data.items()})
+
+
+@pytest.mark.parametrize(
+    ("method", "interaction"),
+    [("zero_shot", "bm25"), ("zero_shot", "esim"), ("isolated", "esim"), ("isolated", "re2"), ("fedavg", "re2")],
+)
+def test_a_run_trains_scores_and_answers(method: str, interaction: str, tmp_path: Path) -> None:
+    result = run(project(method, interaction), tmp_path / "run", processes=1)
+    assert result["refused"] == []
+    assert set(result["silos"]["hospital"]["personal"]["test"]) == {"map", "mrr", "p1"}
+    assert (result["bytes_up"] > 1_000_000) is (method == "fedavg")  # what always goes up is a few counts and scores
+    found = Assistant.open(tmp_path / "run", "hospital").nearest("When may visitors come?", 2)
+    assert len(found) == 2 and all(answer.evidence in answer.passage for answer in found)
+
+
+@pytest.mark.parametrize("method", ["isolated", "fedavg"])
+def test_all_of_an_aligner_is_trained_but_its_words(method: str, tmp_path: Path) -> None:
+    made = project(method, "esim")
+    collections = {name: read_silo(name, data, made.folder, 13) for name, data in made.data.items()}
+    setting = build(made.course, collections, tmp_path)
+    layout = setting.workshop.bench(setting.silos[0].skill, 0).model.layout
+    assert [entry.name for entry in layout.frozen] == ["words.weight"]
+
+
+def test_a_course_that_would_train_keywords_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="stage 'train' trains nothing"):
+        run(project("isolated", "bm25"), tmp_path / "run", processes=1)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study: many trainings that differ in one thing each, over several seeds, that can be interrupted and resumed.
+
+Every training (an arm with a seed) leaves one JSON file with its score for every test question, so tables, intervals
+and tests are made from files and never need a training again. A file counts as long as the arm, the data and the seed
+are the same; whatever is missing is trained, one training a core.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fedqa.config import Alliance, course_of
+from fedqa.data.records import Collection
+from fedqa.errors import RunError
+from fedqa.evaluation.run_scores import POINTS
+from fedqa.federation.course import Course
+from fedqa.federation.run_folder import RunFolder
+from fedqa.files import write_text
+from fedqa.runs import build, load_model, run_setting
+from fedqa.tables import from_table, plain
+
+METRICS = ("map", "mrr")
+Values = Mapping[str, Mapping[str, tuple[float, ...]]]  # silo -> metric -> one value per question
+Data = Callable[[int, int | None], Mapping[str, Collection]]  # seed, training questions a silo -> each silo's data
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One line of a study: what an alliance file would say, without the silos and the seed."""
+
+    name: str
+    settings: Mapping[str, Any]
+    train: int | None = None  # training questions a silo, where fewer than the study's
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one training gave; `test` and `dev` are by point: received, personal, best."""
+
+    arm: str
+    seed: int
+    key: str  # of the arm's settings and the data
+    seconds: float  # of CPU time
+    rounds: int
+    bytes_up: int  # of all silos and rounds
+    dev: Mapping[str, Values]
+    test: Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class Study:
+    """`data` must give the same questions whenever it is asked with the same seed."""
+
+    name: str
+    arms: Sequence[Arm]
+    seeds: Sequence[int]
+    data: Data
+    folder: Path  # of the outcomes
+
+    def run(self, processes: int = 0) -> list[Outcome]:
+        """All outcomes, in the order of arms and seeds; those that are missing are trained first."""
+        jobs = [(arm, seed) for seed in self.seeds for arm in self.arms]
+        kept = [outcome for arm, seed in jobs if (outcome := self._kept(arm, seed))]
+        known = {(outcome.arm, outcome.seed) for outcome in kept}
+        missing = [(arm, seed) for arm, seed in jobs if (arm.name, seed) not in known]
+        trained = self._trained(missing, processes or os.cpu_count() or 1)
+        order = {arm.name: place for place, arm in enumerate(self.arms)}
+        return sorted([*kept, *trained], key=lambda outcome: (order[outcome.arm], outcome.seed))
+
+    def _trained(self, jobs: Sequence[tuple[Arm, int]], processes: int) -> Iterator[Outcome]:
+        if not jobs:
+            return
+        torch.set_num_threads(1)  # a fork must not find threads of its parent half-way through something
+        # Forked, so that the study's data function need not be importable by name; one thread each, see training.py.
+        context = get_context("fork")
+        with ProcessPoolExecutor(min(processes, len(jobs)), context, max_tasks_per_child=None) as pool, _bar() as bar:
+            task = bar.add_task(f"{self.name}: trainings", total=len(jobs))
+            futures = {pool.submit(_train, self, arm, seed): f"{arm.name!r}, seed {seed}" for arm, seed in jobs}
+            failed = []
+            for future in as_completed(futures):
+                bar.advance(task)
+                if problem := future.exception():
+                    failed.append(f"{futures[future]}: {problem}")
+                else:
+                    yield future.result()
+        if failed:  # the others are kept, so nothing but these is trained again
+            raise RunError(f"{len(failed)} of {len(jobs)} trainings failed; first {failed[0]}")
+
+    def _kept(self, arm: Arm, seed: int) -> Outcome | None:
+        path = self._path(arm, seed)
+        if not path.exists():
+            return None
+        outcome = from_table(Outcome, json.loads(path.read_text(encoding="utf-8")), str(path))
+        return outcome if outcome.key == self._key(arm, seed) else None
+
+    def _path(self, arm: Arm, seed: int) -> Path:
+        name = "".join(c if c.isalnum() else "_" for c in arm.name)
+        return self.folder / f"{name}-{seed}.json"
+
+    def _key(self, arm: Arm, seed: int) -> str:
+        settings = json.dumps(arm.settings, sort_keys=True).encode()
+        return f"{hashlib.sha256(settings).hexdigest()[:16]}-{_digest(self.data, seed, arm.train)}"
+
+    def _course(self, arm: Arm, seed: int) -> Course:
+        silos = [{"name": name, "data": {"sample": name}} for name in _drawn(self.data, seed, arm.train)]
+        table = {"name": self.name, "seed": seed, "silo": silos, **arm.settings}
+        return course_of(from_table(Alliance, table, f"arm {arm.name!r}"))
+
+
+def _train(study: Study, arm: Arm, seed: int) -> Outcome:
+    torch.set_num_threads(1)
+    began = time.process_time()
+    course = study._course(arm, seed)
+    with TemporaryDirectory() as folder:
+        loaded = _loaded(course.model, course.freeze_layers, course.seed)
+        setting = build(course, _drawn(study.data, seed, arm.train), Path(folder), loaded)
+        result = run_setting(setting, processes=1)
+        dev, test = (_values(setting.folder, course, split) for split in ("dev", "test"))
+    spent = time.process_time() - began
+    key = study._key(arm, seed)
+    outcome = Outcome(arm.name, seed, key, round(spent, 1), result["rounds"], result["bytes_up"], dev, test)
+    text = json.dumps(plain(outcome), separators=(",", ":"))  # a few numbers for every question: no white space
+    write_text(study._path(arm, seed), text + "\n")
+    return outcome
+
+
+def _values(folder: RunFolder, course: Course, split: str) -> dict[str, Values]:
+    """Every question's scores, as the silos wrote them down."""
+    return {point: {plan.name: _read(folder, plan.name, point, split) for plan in course.silos} for point in POINTS}
+
+
+def _read(folder: RunFolder, silo: str, point: str, split: str) -> dict[str, tuple[float, ...]]:
+    values = json.loads((folder.silo(silo) / "scores" / f"{point}-{split}.json").read_text(encoding="utf-8"))
+    return {metric: tuple(round(value, 4) for value in values[metric]) for metric in METRICS}
+
+
+# Kept from one training to the next, and with it what its frozen layers make of the texts.
+_loaded = lru_cache(maxsize=1)(load_model)
+
+
+@lru_cache(maxsize=4)
+def _drawn(data: Data, seed: int, train: int | None) -> Mapping[str, Collection]:
+    return data(seed, train)
+
+
+@lru_cache(maxsize=64)
+def _digest(data: Data, seed: int, train: int | None) -> str:
+    """Of every silo's questions and documents."""
+    digest = hashlib.sha256()
+    for name, collection in _drawn(data, seed, train).items():
+        examples = [(e.id, e.split, e.question) for e in collection.examples]
+        digest.update(json.dumps([name, examples, [d.id for d in collection.documents]]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, TextColumn("left"), TimeRemainingColumn())
