@@ -249,6 +249,16 @@ def test_steps_are_those_of_adamw(fused: bool) -> None:
     assert adam.steps == 6
 
 
+def test_a_parameter_with_a_factor_learns_that_much_faster() -> None:
+    weights = [nn.Parameter(torch.tensor([1.0])) for _ in range(3)]
+    adam = Adam(weights, [1.0, 10.0, 0.5])
+    adam.start(Local(weight_decay=0.0), None, 0)
+    sum(weights).sum().backward()  # type: ignore[union-attr]
+    adam.step(0.01)
+    moved = [1 - weight.item() for weight in weights]  # Adam's first step is the rate itself
+    assert moved == pytest.approx([0.01, 0.1, 0.005], rel=1e-4)
+
+
 def test_kept_moments_continue_where_they_were() -> None:
     whole, parts = network(), network()
     local = Local(weight_decay=0.0)

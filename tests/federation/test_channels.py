@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from toys import SIZES, toy_collection, toy_coordinator, toy_course, toy_data, toy_run, toy_setting, with_stage
 
-from fedqa.data.records import Collection
+from fedqa.data.records import Collection, Quarantined
 from fedqa.engines.local import InProcess
 from fedqa.errors import BoundaryError, ConfigError
 from fedqa.federation import wire
@@ -52,6 +52,18 @@ def test_a_tensor_the_channel_does_not_carry_is_refused() -> None:
 def test_what_a_channel_carries_can_be_sent(channel: Channel) -> None:
     assert channel.summary
     assert all(bound.dtype in wire.DTYPES.values() for bound in channel.up.values())
+
+
+def test_what_was_left_out_of_a_silos_data_stays_there() -> None:
+    @dataclass
+    class AtHome:
+        name: str
+        collection: Collection
+
+    secret = Quarantined("patients.csv:7", "no question", "add one")
+    data = replace(toy_collection(2, 1), quarantine=(secret,))
+    sent = EXAMPLES.answer(AtHome("ash", data), Exchange("course", 1, "examples", "collect"))
+    assert b"patients.csv" not in bytes(sent["examples"].numpy())
 
 
 def test_raw_examples_arrive_as_they_were_sent() -> None:

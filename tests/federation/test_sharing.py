@@ -6,7 +6,7 @@ from torch import nn
 from toys import toy_model
 
 from fedqa.errors import ConfigError
-from fedqa.federation.sharing import Rule, check_rule, check_stages, compile_layout, matches
+from fedqa.federation.sharing import Rates, Rule, check_rates, check_rule, check_stages, compile_layout, matches
 from fedqa.models.layout import Entry, Layout
 from fedqa.models.tagged import TaggedModel
 
@@ -132,6 +132,28 @@ def test_what_is_synced_in_between_or_shared_later_on_is_no_problem() -> None:
     check_stages(stages(ALL_SHARED, (("head", "shared"), ("*", "synced")), ALL_SHARED))
     check_stages(stages(HEAD_SHARED, ALL_SHARED, HEAD_SHARED))
     check_stages({})
+
+
+def test_a_stage_that_starts_afresh_may_share_anything() -> None:
+    layouts = stages(ALL_SHARED, HEAD_SHARED, ALL_SHARED)
+    check_stages(layouts, fresh=["3"])
+    check_stages(layouts, fresh=["2"])  # nothing that the first stage held is asked for again
+    with pytest.raises(ConfigError, match="stage '3' shares"):
+        check_stages(layouts, fresh=["1"])
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ((("attic", 2.0),), "unknown selector 'attic' in stage 'x'"),
+        ((("head", 0.0),), "stage 'x': the learning rate of 'head' needs a factor above 0, got 0.0"),
+        ((("head|patch", float("inf")),), "needs a factor above 0, got inf"),
+    ],
+)
+def test_rates_that_mean_nothing_are_refused(rates: Rates, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_rates(rates, "stage 'x'")
+    check_rates((("patch|enc.4-", 10.0), ("*", 0.5)), "stage 'x'")
 
 
 def test_tags_must_cover_the_parameters() -> None:
