@@ -37,6 +37,7 @@ from fedqa.federation.silo import Silo
 from fedqa.federation.workshop import Workshop
 from fedqa.models.tagged import TaggedModel
 from fedqa.runs import Setting
+from fedqa.skills.skill import no_draws
 from fedqa.training import Local
 
 WORKLOADS = {
@@ -111,6 +112,14 @@ class ClassifySkill:
 
     def prepare(self, collection: Collection, backbone: object, seed: int) -> Batches:
         raise NotImplementedError("the workload's batches are made, not read")
+
+    def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
+        no_draws(draws, self.name, where)
+
+    def drawn(
+        self, model: nn.Module, features: Batches, draws: Any, received: Any, rng: np.random.Generator
+    ) -> Batches:
+        return features
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         return nn.functional.cross_entropy(model(batch[0]), batch[1])

@@ -128,7 +128,9 @@ def course_of(alliance: Alliance) -> Course:
         for entry in alliance.silo
     )
     for plan in plans:
-        make_skill(plan.skill, plan.skill_options, f"[skills.{plan.skill}]")
+        learnt = make_skill(plan.skill, plan.skill_options, f"[skills.{plan.skill}]")
+        for stage in stages:
+            learnt.check_draws(stage.draws, f"stage {stage.name!r}")
     return Course(
         name=alliance.name,
         method=alliance.method,

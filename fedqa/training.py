@@ -86,11 +86,13 @@ TERMS: Mapping[str, TermLoss] = {"prox": prox}
 
 
 class Epochs(Protocol):
-    """Where batches come from; a skill's features."""
+    """Where batches come from: a skill's features, or what it draws from them for a round."""
 
-    def n_batches(self, size: int) -> int: ...
+    def n_batches(self, size: int) -> int:
+        """Batches of one epoch."""
 
-    def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Any, int]]: ...
+    def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Any, int]]:
+        """One pass in an order drawn from `rng`: batches, each with its number of examples."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from fedqa.methods import stages_of
 from fedqa.methods.method import Plan
 from fedqa.models.tagged import TaggedModel
 from fedqa.runs import Setting, pool
+from fedqa.skills.skill import no_draws
 from fedqa.training import Local
 
 WIDTH = 4
@@ -92,6 +93,14 @@ class ToySkill:
         rows = [document.text.split("|") for document in collection.documents]
         tokens = torch.tensor([[int(digit) for digit in left.split()] for left, _ in rows], dtype=torch.long)
         return ToyFeatures(tokens.reshape(-1, 3), torch.tensor([float(right) for _, right in rows]))
+
+    def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
+        no_draws(draws, self.name, where)
+
+    def drawn(
+        self, model: nn.Module, features: ToyFeatures, draws: Any, received: Any, rng: np.random.Generator
+    ) -> ToyFeatures:
+        return features
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         return (model(batch[0]) - batch[1]).square().mean()

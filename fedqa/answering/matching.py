@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from fedqa.answering.confidence import CANDIDATES, Asked, Confidence, calibrated
-from fedqa.answering.sentences import sentences
 from fedqa.data.passages import Passage
 from fedqa.data.records import Collection
+from fedqa.data.sentences import sentences
 from fedqa.data.splits import rank
 from fedqa.skills.match import Match, MatchFeatures, Vectors
 from fedqa.skills.questions import judged_questions

@@ -7,7 +7,18 @@ from inspect import signature
 from pathlib import Path
 from typing import get_type_hints
 
-from fedqa.data import delimited, insuranceqa, jsonl, medquad, notes, pubmedqa, squad, tatqa, text2sql_pairs
+from fedqa.data import (
+    delimited,
+    insuranceqa,
+    jsonl,
+    medquad,
+    notes,
+    pubmedqa,
+    squad,
+    squad_sentences,
+    tatqa,
+    text2sql_pairs,
+)
 from fedqa.data.records import Collection
 from fedqa.errors import ConfigError, unknown
 from fedqa.tables import from_table
@@ -41,6 +52,7 @@ FORMATS: dict[str, Format] = {
         Format("policyqa", squad.read, "PolicyQA: questions on privacy policies, in SQuAD's format"),
         Format("pubmedqa", pubmedqa.read, "PubMedQA: research questions and their conclusions (ori_pqal.json)"),
         Format("squad", squad.read, "SQuAD 1.1 or 2.0 JSON, a file or a folder"),
+        Format("squad_sentences", squad_sentences.read, "SQuAD's questions and answering sentences, line by line"),
         Format("tatqa", tatqa.read, "TAT-QA: financial reports, the questions answered from their text"),
         Format("text2sql_pairs", text2sql_pairs.read, "JSON lines of question and SQL"),
     )

@@ -7,20 +7,20 @@ traffic is two steps through the coordinator.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from fedqa.data.records import Collection
 from fedqa.errors import BoundaryError, FedQAError
+from fedqa.federation import fed_negative
 from fedqa.federation.cover import COVERS, covered
 from fedqa.federation.messages import Exchange
+from fedqa.federation.sides import CoordinatorSide, SiloSide, Tensors
 from fedqa.tables import from_table, plain
-
-Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,9 @@ class Bound:
             raise BoundaryError("not_finite", name)
 
 
-class SiloSide(Protocol):
-    """What a silo lets a channel's half see of it."""
-
-    name: str
-    collection: Collection
-
-
-class CoordinatorSide(Protocol):
-    """What the coordinator lets a channel's half do."""
-
-    @property
-    def silos(self) -> Sequence[str]: ...
-
-    def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
-        """One step: tensors by silo out, checked answers by silo back; silos that failed are missing."""
-
-    def refuse(self, silo: str, code: str) -> None:
-        """Note that what a silo sent cannot be used."""
-
-    def pool(self, collections: Sequence[Collection]) -> None:
-        """Train at the coordinator, on these examples, until the stage ends."""
+@dataclass(frozen=True)
+class NoOptions:
+    """Nothing to choose."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +54,7 @@ class Channel:
     answer: Callable[[SiloSide, Exchange], Tensors]
     relay: Callable[[CoordinatorSide], None]
     pools: bool = False  # whether the coordinator then trains, on examples it was sent
+    options: type[Any] = NoOptions  # a frozen dataclass
 
     def check(self, tensors: Tensors) -> None:
         """Raise BoundaryError unless the tensors are within the channel's bounds."""
@@ -127,4 +110,17 @@ COVERED_EXAMPLES = Channel(
     pools=True,
 )
 
-CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (EXAMPLES, COVERED_EXAMPLES)}
+FED_NEGATIVE = Channel(
+    name="fed_negative",
+    summary="vectors of training questions, and of the sentences nearest to other silos' questions, with noise",
+    when="before_round",
+    up={
+        "bytes": Bound(torch.int8, (fed_negative.MAX_QUESTIONS, fed_negative.MAX_SENTENCES, fed_negative.MAX_WIDTH)),
+        "scale": Bound(torch.float32, (fed_negative.MAX_QUESTIONS, fed_negative.MAX_SENTENCES)),
+    },
+    answer=fed_negative.answer,
+    relay=fed_negative.relay,
+    options=fed_negative.FedNegativeOptions,
+)
+
+CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (EXAMPLES, COVERED_EXAMPLES, FED_NEGATIVE)}

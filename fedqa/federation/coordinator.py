@@ -7,6 +7,7 @@ One round: ask the silos, screen what comes back, mix, apply, write the round do
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch import Tensor
 from fedqa.data.records import Collection
 from fedqa.errors import BoundaryError
 from fedqa.federation import wire
-from fedqa.federation.channels import CHANNELS, Tensors
+from fedqa.federation.channels import CHANNELS
 from fedqa.federation.course import POOL, Course, Stage
 from fedqa.federation.engine import Engine, Silent, Watcher
 from fedqa.federation.guard import Expected, Guard, Passed, check_report, opened
@@ -22,6 +23,7 @@ from fedqa.federation.messages import Contribution, Envelope, Exchange, Finish, 
 from fedqa.federation.mixing import Mixer, starting_weights, weights_for
 from fedqa.federation.run_folder import Accepted, RoundRecord, RunFolder
 from fedqa.federation.server_optimisers import State
+from fedqa.federation.sides import Tensors
 from fedqa.federation.silo import Silo
 from fedqa.models.layout import Layout
 from fedqa.seeds import generator
@@ -272,6 +274,10 @@ class _Side:
     @property
     def silos(self) -> list[str]:
         return [silo.name for silo in self.coordinator.course.silos]
+
+    @property
+    def options(self) -> Any:
+        return self.stage.options_of(self.channel)
 
     def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         return self.coordinator.exchange(self.channel, step, self.number, self.stage, self.tally, tensors)

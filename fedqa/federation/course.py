@@ -100,6 +100,8 @@ class Stage:
     participation: Participation = field(default_factory=Participation)
     local: Local = field(default_factory=Local)
     channels: tuple[str, ...] = ()
+    channel_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by channel
+    draws: Mapping[str, Any] = field(default_factory=dict)  # how skills draw what they train on; options of theirs
     rates: Rates = ()  # parameters that learn faster or slower than `local` says
     replica: Replica | None = None
     fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
@@ -110,13 +112,22 @@ class Stage:
             raise ConfigError(f"{where} needs at least 1 round, got {self.rounds}")
         check_rule(self.sharing, where)
         check_rates(self.rates, where)
+        for channel in self.channel_options:
+            if channel not in self.channels:
+                raise ConfigError(unknown("channel with options", channel, self.channels, where))
         for channel in self.channels:
             if channel not in CHANNELS:
                 raise ConfigError(unknown("channel", channel, CHANNELS, where))
+            self.options_of(channel)
         if any(CHANNELS[name].pools for name in self.channels) and (
             not self.mixing.one_row or self.participation.quorum > 1
         ):
             raise ConfigError(f"{where} pools all examples: it has one model and one update a round, no quorum above 1")
+
+    def options_of(self, channel: str) -> Any:
+        """The options of one of the stage's channels."""
+        where = f"options of channel {channel!r} in stage {self.name!r}"
+        return from_table(CHANNELS[channel].options, self.channel_options.get(channel, {}), where)
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,7 @@ REFUSALS = {  # what a silo, or the engine in its name, may say instead of an an
     "failed": "the silo's work ended with an error; its own log says which",
     "diverged": "its losses or weights became infinite; a lower learning rate may help",
     "no_examples": "the silo has no training examples",
+    "over_budget": "it has answered as many questions of the others as the course allows",
     "missed_stage": "it was not there when the stage before ended, so it cannot take part in this one",
     "late": "no answer before the deadline",
     "died": "the silo's process ended",

@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from blake3 import blake3
+from torch import Tensor, nn
 
 from fedqa.data.records import Collection, Split
 from fedqa.errors import BoundaryError
@@ -43,7 +46,7 @@ from fedqa.files import write_json
 from fedqa.models.flat import FlatModel
 from fedqa.seeds import derive, generator
 from fedqa.skills.skill import Features, Scores, Skill
-from fedqa.training import Term, Trace, fit, one_thread
+from fedqa.training import Epochs, Term, Trace, fit, one_thread
 
 Progress = Callable[[int, int], None]
 
@@ -153,21 +156,22 @@ class Silo:
         progress: Progress,
     ) -> Trace:
         local = self.course.local_of(self.name, turn.stage)
-        per_round = local.steps_per_round(self.features.n_batches(local.batch))
+        drawn = (turn.round, self.course.draws_as(self.name), replica)
+        data = self._data(bench, turn, generator(self.course.seed, "draw", *drawn))
+        per_round = local.steps_per_round(data.n_batches(local.batch))
         earlier = (turn.round - turn.first_round) * per_round if local.horizon == "run" else 0
         steps = kept.get(f"steps/{replica}")
         bench.optimiser.start(local, kept.get(f"moments/{replica}"), int(steps) if steps is not None else 0)
         objective = turn.stage.objective
         if replica == "replica" and turn.stage.replica is not None:
             objective = (*objective, Term("prox", turn.stage.replica.proximal_weight))
-        drawn = (turn.round, self.course.draws_as(self.name), replica)
         with _seeded(derive(self.course.seed, "dropout", *drawn)):
             bench.model.module.train()
             trace = fit(
                 lambda batch: self.skill.loss(bench.model.module, batch),
                 bench.model.trained_parameters(),
                 bench.optimiser,
-                data=self.features,
+                data=data,
                 local=local,
                 terms=objective,
                 rng=generator(self.course.seed, "train", *drawn),
@@ -180,6 +184,11 @@ class Silo:
         if not all(map(math.isfinite, (*trace.losses, float(bench.model.trainable.norm())))):
             raise BoundaryError("diverged")
         return trace
+
+    def _data(self, bench: Bench, turn: "_Turn", rng: np.random.Generator) -> Epochs:
+        """What this round trains on."""
+        received = self.state.newest("inbox", turn.round, turn.round + 1)
+        return self.skill.drawn(bench.model.module, self.features, turn.stage.draws, received, rng)
 
     def _work_on_replica(self, bench: Bench, turn: "_Turn", kept: Mapping[str, Tensor], before: "Before") -> None:
         """Train the silo's second model, which starts as the first one did and never leaves (Ditto)."""
@@ -287,6 +296,37 @@ class Silo:
         tensors = channel.answer(self, request)
         channel.check(tensors)
         return Contribution(self.name, request.course, request.round, request.channel, request.step, tensors)
+
+    def options(self, request: Exchange) -> Any:
+        """The options of the channel a request is about, as the course has them."""
+        return self.course.stages[self.course.stage_of(request.round)].options_of(request.channel)
+
+    def own_model(self, round_number: int) -> nn.Module:
+        """The silo's own model as it was before a round, without what the coordinator sends for it."""
+        turn = self._turn(round_number)
+        bench = self.workshop.bench(self.skill, turn.stage_index)
+        bench.model.buffer.copy_(bench.model.loaded)
+        bench.model.reset()
+        if turn.stage_index > 0 and not turn.stage.fresh:
+            bench.model.load(self._left_by_stage(turn.stage_index))
+        bench.model.load(self.state.newest("personal", turn.first_round, round_number))
+        bench.model.load(_under("main/", self.state.newest("round", turn.first_round, round_number)))
+        return bench.model.module.eval()
+
+    def spend(self, request: Exchange, amount: int) -> int:
+        """Note what a request costs, and return all that its channel has cost; the same request counts once."""
+        digest = blake3()
+        for name in sorted(request.tensors):
+            digest.update(request.tensors[name].contiguous().numpy().tobytes())
+        return self.state.spend(request.channel, f"{request.round}/{digest.hexdigest()}", amount)
+
+    def secret(self) -> int:
+        """A number that never leaves this silo."""
+        return self.state.secret()
+
+    def receive(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep what a channel brought until the round trains on it."""
+        self.state.keep("inbox", round_number, tensors)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,6 +46,22 @@ class SiloState:
     def _rounds(self, kind: str) -> list[int]:
         matches = (_ROUND.fullmatch(path.name) for path in self._folder.glob(f"{kind}-*.safetensors"))
         return sorted(int(match[1]) for match in matches if match)
+
+    def secret(self) -> int:
+        """A random number made once. What must be the same when a round is asked again, yet unknown outside, is drawn
+        from it."""
+        path = self._folder / "secret.json"
+        if not path.exists():
+            write_json(path, {"secret": secrets.randbits(128)})
+        return int(json.loads(path.read_text(encoding="utf-8"))["secret"])
+
+    def spend(self, what: str, key: str, amount: int) -> int:
+        """Note an amount spent on a request; returns the sum. The same request, asked again, counts once."""
+        path = self._folder / f"spent-{what}.json"
+        spent = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        spent[key] = amount
+        write_json(path, spent)
+        return sum(spent.values())
 
     def keep_best(self, best: Best, tensors: Mapping[str, Tensor]) -> None:
         if tensors:

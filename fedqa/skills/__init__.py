@@ -7,6 +7,7 @@ from typing import Any
 
 from fedqa.errors import ConfigError, unknown
 from fedqa.skills.match import Match, MatchOptions
+from fedqa.skills.retrieve import Retrieve, RetrieveOptions
 from fedqa.skills.skill import Skill
 from fedqa.tables import from_table
 
@@ -23,7 +24,10 @@ class SkillEntry:
 
 SKILLS: dict[str, SkillEntry] = {
     entry.name: entry
-    for entry in (SkillEntry("match", "rank passages by how well they answer a question", MatchOptions, Match),)
+    for entry in (
+        SkillEntry("match", "rank passages by how well they answer a question", MatchOptions, Match),
+        SkillEntry("retrieve", "find the sentence that answers among all a silo has", RetrieveOptions, Retrieve),
+    )
 }
 
 

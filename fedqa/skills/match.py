@@ -9,7 +9,7 @@ passage is scored is its interaction; a new one is a model (see `Scorer`) and a 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from fedqa.models.tagged import TaggedModel
 from fedqa.skills.bm25 import KeywordIndex
 from fedqa.skills.losses import cross_entropy, hinge, listwise
 from fedqa.skills.questions import JudgedQuestion, judged_questions
-from fedqa.skills.skill import Scores, evaluating
+from fedqa.skills.skill import Scores, evaluating, no_draws
 
 LossName = Literal["hinge", "cross_entropy", "listwise"]
 Vectors = npt.NDArray[np.float32]  # [passages, hidden], each of length one; hidden is 0 where a model has none
@@ -225,6 +225,19 @@ class Match:
         index, tokenizer = KeywordIndex(texts), backbone.tokenizer
         tokens = tokenised(tokenizer, texts, self.options.max_passage)
         return MatchFeatures(self.options, found, tokens, self._splits(judged, index, tokenizer), index, tokenizer)
+
+    def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
+        no_draws(draws, self.name, where)
+
+    def drawn(
+        self,
+        model: nn.Module,
+        features: MatchFeatures,
+        draws: Mapping[str, Any],
+        received: Mapping[str, Tensor],
+        rng: np.random.Generator,
+    ) -> MatchFeatures:
+        return features
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         scores: Tensor = model(batch.questions, batch.passages, batch.gold | batch.negatives)

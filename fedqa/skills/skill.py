@@ -10,24 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from fedqa.data.records import Collection, Split
+from fedqa.errors import ConfigError
 from fedqa.models.backbones import Backbone
 from fedqa.models.tagged import TaggedModel
+from fedqa.training import Epochs
 
 Scores = Mapping[str, np.ndarray]  # metric -> one value per scored question, in the order of the split
 
 
-class Features(Protocol):
+class Features(Epochs, Protocol):
     """A silo's examples as tensors, ready for training and scoring. Built once, kept in memory."""
 
     @property
     def n_train(self) -> int:
         """Training examples (questions), never batches."""
-
-    def n_batches(self, size: int) -> int:
-        """Batches of one epoch."""
-
-    def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Any, int]]:
-        """One pass in an order drawn from `rng`: batches, each with its number of examples."""
 
 
 class Skill(Protocol):
@@ -42,11 +38,33 @@ class Skill(Protocol):
     def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> Features:
         """Features of all three splits. Raises DataError if there is nothing to train on."""
 
+    def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
+        """Raise ConfigError unless `drawn` knows these options."""
+
+    def drawn(
+        self,
+        model: nn.Module,
+        features: Any,
+        draws: Mapping[str, Any],
+        received: Mapping[str, Tensor],
+        rng: np.random.Generator,
+    ) -> Epochs:
+        """What a round's local work trains on: the features, or what the model as it is now finds hard in them.
+
+        `draws` are a stage's options for it, `received` is what channels brought to this silo for this round.
+        """
+
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Mean task loss of one batch."""
 
     def score(self, model: nn.Module, features: Any, split: Split) -> Scores:
         """Per-question metric values; empty arrays if the split has no question."""
+
+
+def no_draws(draws: Mapping[str, Any], skill: str, where: str) -> None:
+    """For skills that train on their features as they are."""
+    if draws:
+        raise ConfigError(f"{where}: {skill} has no options for drawing examples, got {sorted(draws)[0]!r}")
 
 
 @contextmanager

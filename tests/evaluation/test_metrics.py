@@ -5,17 +5,22 @@ from itertools import chain
 import ir_measures
 import numpy as np
 import pytest
-from ir_measures import AP, RR, P, Qrel, ScoredDoc
+from ir_measures import AP, RR, P, Qrel, R, ScoredDoc
 
 from fedqa.errors import ModelError
 from fedqa.evaluation.metrics import (
     RANKING,
+    RETRIEVAL,
     Summary,
     average_precision,
     macro,
     micro,
     precision_at_1,
+    ranks_of,
+    recall_at,
     reciprocal_rank,
+    reciprocal_rank_at,
+    tie_order,
     worst,
 )
 
@@ -73,6 +78,46 @@ def test_all_metrics_agree_with_trec_eval_on_random_lists_with_ties() -> None:
         expected = ir_measures.calc_aggregate(list(measures.values()), qrels, run)
         for name, metric in RANKING.items():
             assert metric(scores, ids, gold) == pytest.approx(expected[measures[name]]), (trial, name)
+
+
+def test_ranks_are_counted_among_all_texts_with_ties_by_descending_id() -> None:
+    # 0.9 a, then 0.7 d and c (d first), then 0.2 b
+    scores, order = np.array([0.9, 0.2, 0.7, 0.7]), tie_order(IDS)
+    assert ranks_of(scores, order, [0]).tolist() == [1]
+    assert ranks_of(scores, order, [2]).tolist() == [3]
+    assert ranks_of(scores, order, [1, 3]).tolist() == [2, 4]
+
+
+def test_ranks_need_gold_and_scores_that_are_numbers() -> None:
+    with pytest.raises(ValueError, match="without gold"):
+        ranks_of(np.ones(4), tie_order(IDS), [])
+    with pytest.raises(ModelError, match=r"NaN.*lower learning rate"):
+        ranks_of(np.array([1, np.nan, 0, 0]), tie_order(IDS), [0])
+
+
+def test_a_cut_off_counts_what_stands_up_to_it() -> None:
+    ranks = np.array([3, 10, 11, 40])
+    assert [reciprocal_rank_at(k, ranks) for k in (2, 3, 10)] == [0.0, pytest.approx(1 / 3), pytest.approx(1 / 3)]
+    assert [recall_at(k, ranks) for k in (1, 3, 10, 40)] == [0.0, 0.25, 0.5, 1.0]
+
+
+def test_retrieval_metrics_agree_with_ir_measures_on_random_rankings_with_ties() -> None:
+    rng = np.random.default_rng(11)
+    measures = {"mrr10": RR @ 10, "r1": R @ 1, "r20": R @ 20, "r100": R @ 100}
+    for trial in range(60):
+        ids = [f"s{i}" for i in rng.permutation(150)]
+        scores = rng.integers(0, 40, len(ids)) / 8  # each about four times
+        gold = rng.choice(len(ids), size=int(rng.integers(1, 5)), replace=False).tolist()
+        qrels = [Qrel("q", ids[i], 1) for i in gold]
+        # RR @ 10 is MS MARCO's script and orders ties otherwise: it is given places in place of scores.
+        order = np.lexsort((tie_order(ids), -scores))
+        by_place = [ScoredDoc("q", ids[i], float(len(ids) - place)) for place, i in enumerate(order)]
+        run = [ScoredDoc("q", id, float(score)) for id, score in zip(ids, scores, strict=True)]
+        expected = ir_measures.calc_aggregate([R @ 1, R @ 20, R @ 100], qrels, run)
+        expected |= ir_measures.calc_aggregate([RR @ 10], qrels, by_place)
+        ranks = ranks_of(scores, tie_order(ids), gold)
+        for name, metric in RETRIEVAL.items():
+            assert metric(ranks) == pytest.approx(expected[measures[name]]), (trial, name)
 
 
 def test_a_summary_holds_count_mean_and_sample_variance() -> None:

@@ -14,9 +14,10 @@ from fedqa.data.records import Collection, Quarantined
 from fedqa.engines.local import InProcess
 from fedqa.errors import BoundaryError, ConfigError
 from fedqa.federation import wire
-from fedqa.federation.channels import CHANNELS, EXAMPLES, Bound, Channel, CoordinatorSide, SiloSide
+from fedqa.federation.channels import CHANNELS, EXAMPLES, Bound, Channel
 from fedqa.federation.course import Choice, Evaluation, Mixing, Participation
 from fedqa.federation.messages import Contribution, Envelope, Exchange, Refusal, Request
+from fedqa.federation.sides import CoordinatorSide, SiloSide
 from fedqa.federation.silo import Silo
 
 VECTORS = Bound(torch.float32, (2, 3))

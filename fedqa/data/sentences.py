@@ -4,6 +4,8 @@
 import re
 from itertools import pairwise
 
+from fedqa.data.passages import Passage
+
 # A full stop, question or exclamation mark (with closing quotes and brackets) before white space ends a sentence; in
 # Chinese and Japanese the mark alone does.
 _END = re.compile("[.!?\u2026]+[\"'\u201d\u2019)\\]]*(?=\\s)|[\u3002\uff01\uff1f]+[\u300d\u300f\u201d\u2019\uff09]*")
@@ -23,6 +25,16 @@ def sentences(text: str) -> list[tuple[int, int]]:
             start += len(part) - len(part.lstrip())
             found.append((start, start + len(part.strip())))
     return found
+
+
+def sentences_of(passage: Passage) -> tuple[Passage, ...]:
+    """The sentences of a passage in order, numbered from 0: passages cut finer, with offsets into the document."""
+    return tuple(
+        Passage(
+            f"{passage.id}.{k}", passage.document, passage.start + start, passage.start + end, passage.text[start:end]
+        )
+        for k, (start, end) in enumerate(sentences(passage.text))
+    )
 
 
 def _ends(text: str, mark: re.Match[str]) -> bool:

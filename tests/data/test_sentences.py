@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from fedqa.answering.sentences import sentences
+from fedqa.data.passages import passages
+from fedqa.data.records import Document
+from fedqa.data.sentences import sentences, sentences_of
 
 
 def cut(text: str) -> list[str]:
@@ -34,3 +36,15 @@ def test_sentences_are_cut_where_people_would(text: str, expected: list[str]) ->
 def test_nothing_but_white_space_is_lost() -> None:
     text = 'A fee (see Art. 7) is due. "Why?" Because! i.e. now … 100%.  End'
     assert "".join("".join(cut(text)).split()) == "".join(text.split())
+
+
+def test_sentences_of_a_passage_have_offsets_into_the_document() -> None:
+    document = Document("d", "A heading\n\n First one.  Second one! \n\nLast")
+    found = [sentence for passage in passages(document) for sentence in sentences_of(passage)]
+    assert [(s.id, s.text) for s in found] == [
+        ("d#0.0", "A heading"),
+        ("d#1.0", "First one."),
+        ("d#1.1", "Second one!"),
+        ("d#2.0", "Last"),
+    ]
+    assert all(document.text[s.start : s.end] == s.text and s.document == "d" for s in found)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the two halves of a channel may see and do: a silo on one side, the coordinator on the other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from fedqa.data.records import Collection
+from fedqa.federation.messages import Exchange
+
+Tensors = Mapping[str, Tensor]
+
+
+class SiloSide(Protocol):
+    """What a silo lets a channel's half see of it."""
+
+    name: str
+    collection: Collection
+
+    @property
+    def skill(self) -> Any: ...
+
+    @property
+    def features(self) -> Any: ...
+
+    def options(self, request: Exchange) -> Any:
+        """The channel's options in the course that the silo approved."""
+
+    def own_model(self, round_number: int) -> nn.Module:
+        """The silo's model as it was before a round."""
+
+    def spend(self, request: Exchange, amount: int) -> int:
+        """Note what a request costs, and return all that its channel has cost so far."""
+
+    def secret(self) -> int:
+        """A number that never leaves the silo, to draw from what nobody else may draw again."""
+
+    def receive(self, round_number: int, tensors: Tensors) -> None:
+        """Keep what the channel brought, for the round to train on."""
+
+
+class CoordinatorSide(Protocol):
+    """What the coordinator lets a channel's half do."""
+
+    @property
+    def silos(self) -> Sequence[str]: ...
+
+    @property
+    def options(self) -> Any: ...
+
+    def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
+        """One step: tensors by silo out, checked answers by silo back; silos that failed are missing."""
+
+    def refuse(self, silo: str, code: str) -> None:
+        """Note that what a silo sent cannot be used."""
+
+    def pool(self, collections: Sequence[Collection]) -> None:
+        """Train at the coordinator, on these examples, until the stage ends."""
