@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fedqa.answering.assistant import Answer, Assistant
-from fedqa.answering.confidence import CANDIDATES
 from fedqa.config import project_of, sample_alliance
 from fedqa.console import RunWatcher, make_console
 from fedqa.console_tables import comparison_table, plain_table, show_answers
@@ -166,18 +165,16 @@ def try_silo(silo: Silo, before: Assistant, after: Assistant) -> Iterator[Tried]
     passages = silo.features.passages
     for question in judged_questions(silo.collection.of_split("test"), passages):
         right = {passages[position].id for position in question.relevant}
-        ranked = after.matching.ranked(question.text, CANDIDATES)
-        confidence = after.matching.confidence.of([score for _, score in ranked])[0]
-        ((first, _),) = before.matching.ranked(question.text, 1)
-        document = before.documents[first.document]
+        (found,), (first,) = (assistant.finder.find(question.text, 1) for assistant in (after, before))
+        document = before.documents[first.passage.document]
         yield Tried(
             silo=silo.name,
             question=question.text,
             before=document.title or document.id,
-            right_before=first.id in right,
-            right=ranked[0][0].id in right,
-            confidence=confidence,
-            answered=confidence >= after.threshold,
+            right_before=first.passage.id in right,
+            right=found.passage.id in right,
+            confidence=found.confidence,
+            answered=found.confidence >= after.threshold,
         )
 
 

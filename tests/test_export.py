@@ -12,6 +12,7 @@ from toy_alliance import write_alliance
 from transformers import AutoModel, AutoTokenizer
 
 from fedqa.answering.assistant import Assistant
+from fedqa.answering.matching import Matching
 from fedqa.config import load_project
 from fedqa.errors import RunError
 from fedqa.export import HEAD, export
@@ -65,7 +66,8 @@ def test_a_folder_of_the_usual_files(folder: Path) -> None:
 
 
 def test_the_loaded_model_gives_the_same_vectors_as_the_assistant(run: Path, folder: Path) -> None:
-    matching = Assistant.open(run, "north").matching
+    matching = Assistant.open(run, "north").finder
+    assert isinstance(matching, Matching)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     for passage, expected in zip(matching.features.passages, matching.vectors, strict=True):
         inputs = tokenizer([passage.text], return_tensors="pt", truncation=True, max_length=128)
@@ -112,7 +114,8 @@ def test_patched_models_and_those_above_a_trunk_give_the_same_vectors_as_the_ass
     other: tuple[Path, Path],
 ) -> None:
     run, folder = other
-    matching = Assistant.open(run, "north").matching
+    matching = Assistant.open(run, "north").finder
+    assert isinstance(matching, Matching)
     found: dict[str, Any] = {}
     exec(code_of(folder / "README.md"), found)
     tokenizer, model = found["tokenizer"], found["model"].eval()

@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The assistant of a silo: questions in, answers with evidence out, from its own documents and its own model.
 
-Everything runs inside the silo and nothing is sent. Today an answer is what `match` finds; a further skill is a
-further step between finding and answering.
+Everything runs inside the silo and nothing is sent. Answers are what `match` finds among passages or `retrieve` among
+sentences; a further skill is a further step between finding and answering.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from torch import nn
+
+from fedqa.answering.confidence import Confidence
 from fedqa.answering.index import passage_vectors
 from fedqa.answering.matching import Found, Matching
+from fedqa.answering.retrieving import Retrieving
 from fedqa.data.records import Document
 from fedqa.errors import ConfigError, RunError
 from fedqa.federation.messages import Point
 from fedqa.federation.silo import Silo
+from fedqa.models.retriever import Retriever
 from fedqa.opening import model_at, open_run
 from fedqa.skills.match import Match, MatchFeatures
+from fedqa.skills.retrieve import Retrieve, RetrieveFeatures
 from fedqa.training import one_thread
 
 
@@ -34,13 +41,22 @@ class Answer:
     confidence: float  # from 0 to 1, that this passage is the answer
 
 
+class Finder(Protocol):
+    """What finds a question's answers: a skill with a silo's model and documents."""
+
+    @property
+    def confidence(self) -> Confidence: ...
+
+    def find(self, question: str, k: int) -> list[Found]: ...
+
+
 @dataclass(frozen=True)
 class Assistant:
     """A silo's documents and model, loaded once."""
 
     silo: str
     documents: Mapping[str, Document]
-    matching: Matching
+    finder: "Finder"
 
     @classmethod
     def open(cls, run: Path, silo: str, point: Point = "best") -> "Assistant":
@@ -49,20 +65,14 @@ class Assistant:
 
     @classmethod
     def of(cls, silo: Silo, point: Point = "best") -> "Assistant":
-        if not isinstance(silo.skill, Match) or not isinstance(silo.features, MatchFeatures):
-            raise RunError(
-                f"silo {silo.name!r} learnt {silo.skill.name!r}; questions are answered by silos with 'match'"
-            )
-        model = model_at(silo, point)
         with one_thread():
-            vectors = passage_vectors(silo.skill, model, silo.features, silo.folder / "index")
-            matching = Matching(silo.skill, model, silo.features, vectors).fitted(silo.collection)
-        return cls(silo.name, {document.id: document for document in silo.collection.documents}, matching)
+            finder = _finder(silo, model_at(silo, point))
+        return cls(silo.name, {document.id: document for document in silo.collection.documents}, finder)
 
     @property
     def threshold(self) -> float:
         """The confidence below which the best passage is not an answer."""
-        return self.matching.confidence.threshold
+        return self.finder.confidence.threshold
 
     def ask(self, question: str, k: int = 3) -> list[Answer]:
         """The best `k` answers, surest first; empty if the documents do not seem to answer."""
@@ -80,7 +90,7 @@ class Assistant:
         if k < 1:
             raise ConfigError(f"k must be at least 1 answer, got {k}")
         with one_thread():
-            return [self._answer(found) for found in self.matching.find(question, k)]
+            return [self._answer(found) for found in self.finder.find(question, k)]
 
     def _answer(self, found: Found) -> Answer:
         document = self.documents[found.passage.document]
@@ -94,3 +104,16 @@ class Assistant:
             score=found.score,
             confidence=found.confidence,
         )
+
+
+def _finder(silo: Silo, model: nn.Module) -> Finder:
+    skill, features, folder = silo.skill, silo.features, silo.folder / "index"
+    if isinstance(skill, Match) and isinstance(features, MatchFeatures):
+        vectors = passage_vectors(skill, model, features, folder)
+        return Matching(skill, model, features, vectors).fitted(silo.collection)
+    if isinstance(skill, Retrieve) and isinstance(features, RetrieveFeatures) and isinstance(model, Retriever):
+        retrieving = Retrieving.of(skill, model, features, folder=folder)
+        return retrieving.up_to_date(silo.collection.documents).fitted(silo.collection)
+    raise RunError(
+        f"silo {silo.name!r} learnt {skill.name!r}, whose model cannot answer; give one 'match' or 'retrieve'"
+    )

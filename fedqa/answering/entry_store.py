@@ -235,6 +235,11 @@ class EntryStore:
         rows, dead = self.db.execute("SELECT TOTAL(rows), TOTAL(dead) FROM segments").fetchone()
         return documents, int(rows), int(dead)
 
+    def documents(self) -> set[str]:
+        with self.turn:
+            self.check_process()
+            return {row[0] for row in self.db.execute("SELECT id FROM documents WHERE id IS NOT NULL")}
+
     def digests(self, document: str) -> tuple[str, str] | None:
         """Of a document's entries and of its vectors."""
         with self.turn:

@@ -113,6 +113,10 @@ class VectorIndex:
 
     # -- changing --------------------------------------------------------------------------------------------------
 
+    def documents(self) -> set[str]:
+        """The ids of all documents that are here."""
+        return self._store.documents()
+
     def holds(self, document: str, entries: Sequence[Entry]) -> bool:
         """Is the document here with exactly these entries? Then they need not be encoded again."""
         known = self._store.digests(document)

@@ -92,14 +92,20 @@ class DenseOptions(Common):
     negatives: int = 8
     pool: int = 300
     warm_rounds: int = 2  # by keywords, before the model looks for its own ("index" alone)
+    pooled: bool = False  # all examples at the coordinator: the bound nobody may reach
 
     def draws(self, source: str) -> dict[str, object]:
         return {"sources": [source], "count": self.negatives, "pool": self.pool}
 
 
 def _dense(plan: Plan, options: DenseOptions) -> tuple[Stage, ...]:
-    rule = options.rule(rest="private")
-    main = Stage(plan.rounds, rule, local=plan.local, draws=options.draws(options.negatives_from))
+    main = Stage(
+        plan.rounds,
+        options.rule(rest="shared" if options.pooled else "private"),
+        local=plan.local,
+        channels=("examples",) if options.pooled else (),
+        draws=options.draws(options.negatives_from),
+    )
     if options.negatives_from != "index" or not options.warm_rounds:
         return (main,)
     return (replace(main, rounds=options.warm_rounds, name="warm", draws=options.draws("bm25")), main)

@@ -5,6 +5,7 @@ import pytest
 from toy_alliance import write_alliance
 
 from fedqa.answering.assistant import Assistant
+from fedqa.answering.matching import Matching
 from fedqa.config import load_project, project_of, sample_alliance
 from fedqa.errors import ConfigError, RunError
 from fedqa.runs import train
@@ -53,12 +54,13 @@ def test_what_the_documents_do_not_answer_is_not_answered(assistant: Assistant) 
 
 
 def test_more_answers_than_passages_are_all_passages(assistant: Assistant) -> None:
-    passages = assistant.matching.features.passages
+    assert isinstance(assistant.finder, Matching)
+    passages = assistant.finder.features.passages
     assert len(assistant.nearest("Fees?", k=len(passages) + 10)) == len(passages)
 
 
 def test_the_confidence_rests_on_the_dev_questions(assistant: Assistant) -> None:
-    assert assistant.matching.confidence.questions == 7
+    assert assistant.finder.confidence.questions == 7
 
 
 @pytest.mark.parametrize(("question", "k", "message"), [(" \n", 1, "the question is empty"), ("Why?", 0, "at least 1")])

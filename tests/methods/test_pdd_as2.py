@@ -83,6 +83,13 @@ def test_dense_alone_shares_nothing(source: str, stages: int) -> None:
     assert all(compile_layout(model, stage.sharing).n_shared == 0 for stage in found)
 
 
+def test_dense_can_be_trained_on_all_examples_pooled() -> None:
+    found = stages_of("dense", PLAN, {"pooled": True})
+    assert [stage.channels for stage in found] == [("examples",), ("examples",)]
+    model = make_skill("retrieve", {}, "test").build(load_backbone("tiny"), 0)
+    assert all(compile_layout(model, stage.sharing).n_private == 0 for stage in found)
+
+
 # -- a whole course ----------------------------------------------------------------------------------------------
 
 
