@@ -112,7 +112,7 @@ def test_resuming_a_finished_run_changes_nothing(run: Path, alliance: Path) -> N
 def test_an_interrupted_run_says_how_to_go_on_and_ends_with_the_same_result(alliance: Path, tmp_path: Path) -> None:
     """Interrupted by Ctrl-C as soon as the second of many rounds is written down."""
     out = tmp_path / "a run"
-    words = ["train", str(alliance), "--out", str(out), "--set", "rounds=8", "--processes", "1"]
+    words = ["train", str(alliance), "--out", str(out), "--set", "rounds=40", "--processes", "1"]
     command = [sys.executable, "-m", "fedqa.cli", *words]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not _lines(out / "rounds.jsonl") > 1:
@@ -122,7 +122,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_with_the_same_result(alli
     assert process.returncode == 130
     assert stdout == ""
     assert "Traceback" not in stderr
-    remedy = f"fedqa: interrupted; go on with: fedqa train {alliance} --out '{out}' --set rounds=8 --resume"
+    remedy = f"fedqa: interrupted; go on with: fedqa train {alliance} --out '{out}' --set rounds=40 --resume"
     assert stderr.splitlines()[-1] == remedy
     resumed = document(*words, "--resume")
     whole = document(*words[:3], tmp_path / "whole", *words[4:])

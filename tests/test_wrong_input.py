@@ -35,7 +35,7 @@ WRONG_FILES = {
     "an unknown method": (
         'method = "fedavg"',
         'method = "fedavrg"',
-        r"unknown method 'fedavrg'; did you mean 'fedavg'\? \(known: central, ditto",
+        r"unknown method 'fedavrg'; did you mean 'fedavg'\? \(known: central, cover_query",
     ),
     "an unknown key": ("rounds = 2", "round = 2", r"unknown key 'round' in .*alliance.toml; did you mean 'rounds'\?"),
     "an unknown local key": ("batch = 4", "batchsize = 4", r"unknown key 'batchsize' in .*local.*did you mean 'batch'"),

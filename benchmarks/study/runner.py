@@ -32,7 +32,6 @@ from fedqa.files import write_text
 from fedqa.runs import build, load_model, run_setting
 from fedqa.tables import from_table, plain
 
-METRICS = ("map", "mrr")
 Values = Mapping[str, Mapping[str, tuple[float, ...]]]  # silo -> metric -> one value per question
 Data = Callable[[int, int | None], Mapping[str, Collection]]  # seed, training questions a silo -> each silo's data
 
@@ -69,6 +68,8 @@ class Study:
     seeds: Sequence[int]
     data: Data
     folder: Path  # of the outcomes
+    metrics: tuple[str, ...] = ("map", "mrr")
+    skill: str = "match"  # of every silo
 
     def run(self, processes: int = 0) -> list[Outcome]:
         """All outcomes, in the order of arms and seeds; those that are missing are trained first."""
@@ -115,7 +116,8 @@ class Study:
         return f"{hashlib.sha256(settings).hexdigest()[:16]}-{_digest(self.data, seed, arm.train)}"
 
     def _course(self, arm: Arm, seed: int) -> Course:
-        silos = [{"name": name, "data": {"sample": name}} for name in _drawn(self.data, seed, arm.train)]
+        names = _drawn(self.data, seed, arm.train)
+        silos = [{"name": name, "skill": self.skill, "data": {"sample": name}} for name in names]
         table = {"name": self.name, "seed": seed, "silo": silos, **arm.settings}
         return course_of(from_table(Alliance, table, f"arm {arm.name!r}"))
 
@@ -128,7 +130,7 @@ def _train(study: Study, arm: Arm, seed: int) -> Outcome:
         loaded = _loaded(course.model, course.freeze_layers, course.seed)
         setting = build(course, _drawn(study.data, seed, arm.train), Path(folder), loaded)
         result = run_setting(setting, processes=1)
-        dev, test = (_values(setting.folder, course, split) for split in ("dev", "test"))
+        dev, test = (_values(setting.folder, course, split, study.metrics) for split in ("dev", "test"))
     spent = time.process_time() - began
     key = study._key(arm, seed)
     outcome = Outcome(arm.name, seed, key, round(spent, 1), result["rounds"], result["bytes_up"], dev, test)
@@ -137,14 +139,14 @@ def _train(study: Study, arm: Arm, seed: int) -> Outcome:
     return outcome
 
 
-def _values(folder: RunFolder, course: Course, split: str) -> dict[str, Values]:
-    """Every question's scores, as the silos wrote them down."""
-    return {point: {plan.name: _read(folder, plan.name, point, split) for plan in course.silos} for point in POINTS}
+def _values(folder: RunFolder, course: Course, split: str, metrics: Sequence[str]) -> dict[str, Values]:
+    """Every question's scores by point, as the silos wrote them down."""
 
+    def read(silo: str, point: str) -> dict[str, tuple[float, ...]]:
+        values = json.loads((folder.silo(silo) / "scores" / f"{point}-{split}.json").read_text(encoding="utf-8"))
+        return {metric: tuple(round(value, 4) for value in values[metric]) for metric in metrics}
 
-def _read(folder: RunFolder, silo: str, point: str, split: str) -> dict[str, tuple[float, ...]]:
-    values = json.loads((folder.silo(silo) / "scores" / f"{point}-{split}.json").read_text(encoding="utf-8"))
-    return {metric: tuple(round(value, 4) for value in values[metric]) for metric in METRICS}
+    return {point: {plan.name: read(plan.name, point) for plan in course.silos} for point in POINTS}
 
 
 # Kept from one training to the next, and with it what its frozen layers make of the texts.
