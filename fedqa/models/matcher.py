@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 from fedqa.errors import ConfigError, ModelError
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Framing, Tokens
+from fedqa.models.pooling import Pool, first, mean, pooled
 from fedqa.models.tagged import TaggedModel, Tags
 from fedqa.models.tagging import retagged
 from fedqa.models.trunk import Trunk
@@ -122,24 +123,16 @@ class Matcher(nn.Module):
 
     def vectors(self, texts: Sequence[Tokens]) -> Tensor:
         """The mean state of each text's tokens, at length one: [texts, hidden]."""
-        return F.normalize(self._pooled([(text,) for text in texts], _mean), dim=-1)
+        return F.normalize(self._pooled([(text,) for text in texts], mean), dim=-1)
 
     def readings(self, pairs: Sequence[Pair]) -> Tensor:
         """What reading question and passage together gives: [pairs]."""
         assert self.cross is not None
-        readings: Tensor = self.cross(self.dropout(self._pooled(pairs, _first)))
+        readings: Tensor = self.cross(self.dropout(self._pooled(pairs, first)))
         return readings.squeeze(-1)
 
-    def _pooled(self, rows: Sequence[tuple[Tokens, ...]], pool: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        device, parts, order = self.encoder.device, [], []
-        for group in self.framing.padded(rows):
-            inputs = self.trunk(group.inputs) if self.trunk else group.inputs
-            inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-            parts.append(pool(self.encoder(**inputs).last_hidden_state, inputs["attention_mask"]))
-            order += group.rows
-        if not parts:
-            return torch.zeros(0, self.encoder.config.hidden_size, device=device)
-        return torch.cat(parts)[torch.tensor(order).argsort().to(device)]
+    def _pooled(self, rows: Sequence[tuple[Tokens, ...]], pool: Pool) -> Tensor:
+        return pooled(self.encoder, rows, pool, framing=self.framing, trunk=self.trunk)
 
 
 class Keywords(nn.Module):
@@ -193,15 +186,6 @@ def wanted_pairs(
     """Where `wanted` [questions, passages] is true, row by row, and the pairs that stand there."""
     i, j = wanted.nonzero(as_tuple=True)
     return (i, j), [(questions[a], passages[b]) for a, b in zip(i.tolist(), j.tolist(), strict=True)]
-
-
-def _mean(states: Tensor, mask: Tensor) -> Tensor:
-    weights = mask.unsqueeze(-1).to(states.dtype)
-    return (states * weights).sum(dim=1) / weights.sum(dim=1)
-
-
-def _first(states: Tensor, mask: Tensor) -> Tensor:
-    return states[:, 0]
 
 
 def _linear(width: int, generator: torch.Generator, *, zero: bool) -> nn.Linear:

@@ -5,7 +5,7 @@ Both start from the same weights and are then apart ("untied"), so that a silo c
 questions while that of sentences, frozen, keeps all silos' sentences in one common space.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from fedqa.errors import ModelError
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Framing, Tokens
+from fedqa.models.pooling import Pool, first, mean, pooled
 from fedqa.models.tagged import TaggedModel, Tags
 from fedqa.models.tagging import retagged
 from fedqa.models.trunk import Trunk
@@ -49,7 +50,7 @@ class Retriever(nn.Module):
         self.framing = framing
         self.normalise = normalise
         self.scale = scale if normalise else 1.0
-        self._pool_question = {"cls": _first, "mean": _mean}[question_pooling]
+        self._pool_question = {"cls": first, "mean": mean}[question_pooling]
 
     def forward(self, questions: Sequence[Tokens], sentences: Sequence[Tokens]) -> Tensor:
         """Scores of each question with each sentence: [questions, sentences]."""
@@ -67,7 +68,7 @@ class Retriever(nn.Module):
 
     def sentence_vectors(self, texts: Sequence[Tokens]) -> Tensor:
         """[texts, width]"""
-        return self._vectors(self.sentence, texts, _mean)
+        return self._vectors(self.sentence, texts, mean)
 
     @property
     def width(self) -> int:
@@ -86,18 +87,8 @@ class Retriever(nn.Module):
             digest.update(parameter.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
-    def _vectors(
-        self, encoder: PreTrainedModel, texts: Sequence[Tokens], pool: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
-        device, parts, order = encoder.device, [], []
-        for group in self.framing.padded([(text,) for text in texts]):
-            inputs = self.trunk(group.inputs) if self.trunk else group.inputs
-            inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-            parts.append(pool(encoder(**inputs).last_hidden_state, inputs["attention_mask"]))
-            order += group.rows
-        if not parts:
-            return torch.zeros(0, self.width, device=device)
-        vectors = torch.cat(parts)[torch.tensor(order).argsort().to(device)]
+    def _vectors(self, encoder: PreTrainedModel, texts: Sequence[Tokens], pool: Pool) -> Tensor:
+        vectors = pooled(encoder, [(text,) for text in texts], pool, framing=self.framing, trunk=self.trunk)
         return F.normalize(vectors, dim=-1) if self.normalise else vectors
 
 
@@ -124,12 +115,3 @@ def retriever(backbone: Backbone, *, question_pooling: Pooling, normalise: bool,
 
 def _tower(backbone: Backbone, name: str) -> dict[str, Tags]:
     return {parameter: tags | {f"tower.{name}"} for parameter, tags in retagged(backbone.tags, name).items()}
-
-
-def _mean(states: Tensor, mask: Tensor) -> Tensor:
-    weights = mask.unsqueeze(-1).to(states.dtype)
-    return (states * weights).sum(dim=1) / weights.sum(dim=1)
-
-
-def _first(states: Tensor, mask: Tensor) -> Tensor:
-    return states[:, 0]

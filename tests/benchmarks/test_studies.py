@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data that the studies draw: as many questions as they say, the same for the same seed, none in two splits."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks import fedmatch, pdd_as2
+from fedqa.config import Alliance, course_of
+from fedqa.data.records import Collection
+from fedqa.data.splits import check_disjoint
+from fedqa.methods import METHODS
+from fedqa.tables import from_table
+
+DATA = Path(os.environ.get("FEDQA_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+real_data = pytest.mark.skipif(not DATA.exists(), reason=f"the public data sets are not in {DATA}")
+
+
+def counts(collection: Collection) -> dict[str, int]:
+    return dict(Counter(example.split for example in collection.examples))
+
+
+@real_data
+def test_fewer_training_questions_leave_dev_and_test_as_they_are() -> None:
+    whole, few = fedmatch.drawn(1, None)["law"], fedmatch.drawn(1, 15)["law"]
+    assert counts(whole) == {"test": 100, "dev": 40, "train": 60}
+    assert counts(few) == {"test": 100, "dev": 40, "train": 15}
+    assert {e.id for e in few.examples} < {e.id for e in whole.examples}
+    assert few.documents == whole.documents
+    check_disjoint(whole)
+
+
+@real_data
+def test_ten_topics_of_different_sizes() -> None:
+    silos = pdd_as2.drawn(1, None)
+    assert sorted((counts(silo)["train"] for silo in silos.values()), reverse=True) == list(pdd_as2.SIZES)
+    for silo in silos.values():
+        check_disjoint(silo)
+        assert (counts(silo)["dev"], counts(silo)["test"]) == (pdd_as2.DEV, pdd_as2.TEST)
+    assert pdd_as2.drawn(1, None) == silos
+    assert pdd_as2.drawn(2, None).keys() == silos.keys() and pdd_as2.drawn(2, None) != silos
+
+
+@pytest.mark.parametrize(
+    ("skill", "arms"),
+    [
+        ("match", (*fedmatch.METHODS, *fedmatch.VARIANTS, *fedmatch.FIGURES, *fedmatch.BEYOND)),
+        ("retrieve", pdd_as2.ARMS),
+    ],
+)
+def test_every_arm_is_a_course_and_no_two_have_one_name(skill: str, arms: tuple[fedmatch.Arm, ...]) -> None:
+    assert len({arm.name for arm in arms}) == len(arms)
+    for arm in arms:
+        silos = [{"name": name, "skill": skill, "data": {"sample": "bank"}} for name in ("one", "two")]
+        course = course_of(from_table(Alliance, {"name": "x", "silo": silos, **arm.settings}, arm.name))
+        assert course.method in METHODS
