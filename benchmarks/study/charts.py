@@ -58,15 +58,18 @@ def _with_zero(drawing: Drawing) -> Drawing:
 # -- curves ------------------------------------------------------------------------------------------------------
 
 
-def line_chart(name: str, panels: Panels, *, caption: str, x: str, y: str, ticks: Sequence[str]) -> Chart:
+def line_chart(
+    name: str, panels: Panels, *, caption: str, x: str, y: str, ticks: Sequence[str], zero: bool = False
+) -> Chart:
     """Small charts, a curve with a band for each series. Places are evenly spaced and named by `ticks`.
 
-    Each panel has its own level, but all have the same scale: a slope means the same everywhere.
+    Each panel has its own level, but all have the same scale: a slope means the same everywhere. For differences, a
+    line stands at `zero`.
     """
     told = "; ".join(
         f"{title}: {', '.join(_told(curve, ticks) for curve in curves)}" for title, curves in panels.items()
     )
-    return charts.chart(name, caption, f"Lines: {y} by {x}. {told}.", _curves(panels, x, y, ticks))
+    return charts.chart(name, caption, f"Lines: {y} by {x}. {told}.", _curves(panels, x, y, ticks, zero=zero))
 
 
 def _told(curve: Curve, ticks: Sequence[str]) -> str:
@@ -74,8 +77,9 @@ def _told(curve: Curve, ticks: Sequence[str]) -> str:
     return f"{curve.label} {number(start.mean)} at {ticks[first]}, {number(end.mean)} at {ticks[last]}"
 
 
-def _curves(panels: Panels, x: str, y: str, ticks: Sequence[str]) -> Drawing:
-    tallest = max(high - low for low, high in map(_range, panels.values()))
+def _curves(panels: Panels, x: str, y: str, ticks: Sequence[str], *, zero: bool) -> Drawing:
+    ranges = {title: _range(curves, zero) for title, curves in panels.items()}
+    tallest = max(high - low for low, high in ranges.values())
 
     def draw(width: int) -> Figure:
         wide = width == WIDE
@@ -85,7 +89,9 @@ def _curves(panels: Panels, x: str, y: str, ticks: Sequence[str]) -> Drawing:
         _place(figure, wide)
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for i, (ax, (title, curves)) in enumerate(zip(axes, panels.items(), strict=False)):
-            _panel(ax, curves, tallest)
+            _panel(ax, curves, ranges[title], tallest)
+            if zero:
+                ax.axhline(0, color=GREY, linewidth=1.2, zorder=0.9)
             ax.set_title(shortened(title, 24 if wide else 17), fontweight="bold", pad=5)
             ax.set_xticks(range(len(ticks)), ticks)
             ax.set_xlabel(x if i + columns >= len(panels) else "")
@@ -106,22 +112,21 @@ def _place(figure: Figure, wide: bool) -> None:
     figure.subplots_adjust(wspace=0.2 if wide else 0.38, hspace=0.42 if wide else 0.5)
 
 
-def _panel(ax: Axes, curves: Sequence[Curve], tallest: float) -> None:
+def _panel(ax: Axes, curves: Sequence[Curve], shown: tuple[float, float], tallest: float) -> None:
     for curve in curves:
         at = [place for place, _ in curve.points]
         low, high = zip(*(_ends(estimate) for _, estimate in curve.points), strict=True)
         ax.fill_between(at, low, high, color=LOOKS[curve.look]["color"], alpha=BAND, linewidth=0)
         ax.plot(at, [estimate.mean for _, estimate in curve.points], label=curve.label, **LOOKS[curve.look])
-    lowest, highest = _range(curves)
-    middle, half = (lowest + highest) / 2, max(tallest, 0.01) * 0.54
+    middle, half = sum(shown) / 2, max(tallest, 0.01) * 0.54
     ax.set_ylim(middle - half, middle + half)
     ax.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
     ax.grid(axis="y")
 
 
-def _range(curves: Sequence[Curve]) -> tuple[float, float]:
+def _range(curves: Sequence[Curve], zero: bool) -> tuple[float, float]:
     ends = [end for curve in curves for _, estimate in curve.points for end in _ends(estimate)]
-    return min(ends), max(ends)
+    return (min(0.0, *ends), max(0.0, *ends)) if zero else (min(ends), max(ends))
 
 
 def _ends(estimate: Estimate) -> tuple[float, float]:

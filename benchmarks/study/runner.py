@@ -33,7 +33,7 @@ from fedqa.runs import build, load_model, run_setting
 from fedqa.tables import from_table, plain
 
 Values = Mapping[str, Mapping[str, tuple[float, ...]]]  # silo -> metric -> one value per question
-Data = Callable[[int, int | None], Mapping[str, Collection]]  # seed, training questions a silo -> each silo's data
+Data = Callable[[int, int | None], Mapping[str, Collection]]  # seed, an arm's `train` -> each silo's data
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Arm:
 
     name: str
     settings: Mapping[str, Any]
-    train: int | None = None  # training questions a silo, where fewer than the study's
+    train: int | None = None  # how much to train on, where less than the study's; `Data` says in what unit
 
 
 @dataclass(frozen=True)

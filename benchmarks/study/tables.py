@@ -52,8 +52,9 @@ class Beside:
         value = self.paper.printed(self.table, row, metric)
         if value is None:
             return []
+        told = printed(value, self.paper.digits)
         slipped = any((slip.row, slip.metric) == (row, metric) for slip in self.paper.slips(self.table))
-        return [printed(value) + ("*" if slipped else "")]
+        return [f"({told})" if metric in self.paper.unusable else told + ("*" if slipped else "")]
 
 
 # -- scores ------------------------------------------------------------------------------------------------------
@@ -62,9 +63,12 @@ class Beside:
 def scores_grid(
     caption: str, lines: Sequence[Scored], *, silos: Sequence[str], beside: Beside, folded: bool = False
 ) -> Grid:
-    """Each silo's mean scores, and the mean of silos with its interval; the published ones under them."""
+    """Each silo's mean scores, and the mean of silos with its interval; the published ones under them.
+
+    Without silos the means stand alone.
+    """
     names = [metric_name(metric) for metric in lines[0].cells]
-    totals = [Cell(OVERALL, [name]) for name in names]
+    totals = [Cell(OVERALL, [name]) if silos else Cell(name) for name in names]
     sets = ([theirs] if (theirs := beside.paper.silos.get(silo)) else [] for silo in silos)
     heads = [Cell(silo, [*theirs, " / ".join(names)]) for silo, theirs in zip(silos, sets, strict=True)]
     return Grid(caption, [Cell(""), *totals, *heads], [_scores_row(line, silos, beside) for line in lines], folded)

@@ -125,7 +125,7 @@ def _in_one_order(found: Tensor) -> Tensor:
 
 
 def packed(vectors: Tensor) -> dict[str, Tensor]:
-    """Vectors as bytes, each with its scale: a quarter of the size, and less to read from."""
+    """Vectors as bytes, each with its scale: a quarter of the size. By itself this hides nothing."""
     scale = vectors.abs().amax(dim=-1).clamp(min=1e-12) / 127
     return {"bytes": (vectors / scale.unsqueeze(-1)).round().to(torch.int8), "scale": scale.float()}
 
