@@ -114,7 +114,14 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_with_the_same_result(alli
     out = tmp_path / "a run"
     words = ["train", str(alliance), "--out", str(out), "--set", "rounds=40", "--processes", "1"]
     command = [sys.executable, "-m", "fedqa.cli", *words]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+    ) as process:
         while process.poll() is None and not _lines(out / "rounds.jsonl") > 1:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
