@@ -116,9 +116,7 @@ class ClassifySkill:
     def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
         no_draws(draws, self.name, where)
 
-    def drawn(
-        self, model: nn.Module, features: Batches, draws: Any, received: Any, rng: np.random.Generator
-    ) -> Batches:
+    def drawn(self, model: nn.Module, features: Batches, draws: Any, received: Any) -> Batches:
         return features
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:

@@ -9,7 +9,6 @@ The data are public and not part of the project; they are looked for in `../shar
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +17,12 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.fedmatch_report.report import tables, write_report
-from benchmarks.study.runner import Arm, Outcome, Study
+from benchmarks.study.public_data import public_data
+from benchmarks.study.runner import Arm, Study, run_groups
 from fedqa.config import SiloData
 from fedqa.data.formats import read_format
 from fedqa.data.records import Collection, Example, Split
 from fedqa.data.splits import by_question, limited, rank
-from fedqa.errors import ConfigError
 from fedqa.files import write_text
 from fedqa.models.backbones import load_backbone
 from fedqa.skills import make_skill
@@ -123,10 +122,8 @@ def main(quick: bool = False) -> None:
     folder = PROJECT / "runs" / "fedmatch-quick" if quick else RESULTS
     seeds = QUICK_SEEDS if quick else SEEDS
     write_lists(seeds, folder)
-    outcomes: list[Outcome] = []
-    for arms in (METHODS, BEYOND, VARIANTS, FIGURES):  # what matters most first, should the study be broken off
-        chosen = [one for one in arms if not quick or one.name in QUICK]
-        outcomes += Study("fedmatch", chosen, seeds, drawn, folder / "outcomes").run()
+    study = Study("fedmatch", (), seeds, drawn, folder / "outcomes")
+    outcomes = run_groups(study, (METHODS, BEYOND, VARIANTS, FIGURES), QUICK if quick else None)
     known = facts(seeds, quick)
     for table in tables(outcomes, known):
         console.print(table)
@@ -157,11 +154,8 @@ def drawn(seed: int, train: int | None) -> dict[str, Collection]:
 
 
 def _source(name: str) -> Collection:
-    folder = Path(os.environ.get("FEDQA_DATA", PROJECT.parent / "shared" / "data"))
-    if not folder.exists():
-        raise ConfigError(f"the five domains are not in {folder}; say where they are by FEDQA_DATA=FOLDER")
     source = SOURCES[name]
-    return read_format(source.format, folder / source.path, source.options)
+    return read_format(source.format, public_data(source.path), source.options)
 
 
 def _chosen(collection: Collection, seed: int, train: int) -> Collection:

@@ -9,7 +9,6 @@ from the embedded model with its lower four layers frozen.
 The data are public and not part of the project; they are looked for in `../shared/data`, or where FEDQA_DATA says.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,11 @@ from rich.console import Console
 
 from benchmarks.pdd_as2_report.arms import METRICS, sizes_facts
 from benchmarks.pdd_as2_report.report import tables, write_report
-from benchmarks.study.runner import Arm, Outcome, Study
+from benchmarks.study.public_data import public_data
+from benchmarks.study.runner import Arm, Study, run_groups
 from fedqa.data.formats import read_format
 from fedqa.data.records import Collection, Example, Split
 from fedqa.data.splits import normalise, rank
-from fedqa.errors import ConfigError
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = PROJECT / "benchmarks" / "results" / "pdd_as2"
@@ -102,10 +101,8 @@ def main(quick: bool = False) -> None:
     console = Console()
     folder = PROJECT / "runs" / "pdd_as2-quick" if quick else RESULTS
     seeds = QUICK_SEEDS if quick else SEEDS
-    outcomes: list[Outcome] = []
-    for group in GROUPS:
-        chosen = [one for one in group if not quick or one.name in QUICK]
-        outcomes += Study("pdd_as2", chosen, seeds, drawn, folder / "outcomes", METRICS, skill="retrieve").run()
+    study = Study("pdd_as2", (), seeds, drawn, folder / "outcomes", METRICS, skill="retrieve")
+    outcomes = run_groups(study, GROUPS, QUICK if quick else None)
     known = facts(seeds, quick)
     for table in tables(outcomes, known):
         console.print(table)
@@ -136,9 +133,7 @@ def drawn(seed: int, train: int | None) -> dict[str, Collection]:
     `train` is in percent of each silo's training questions, since the silos are not of one size; what is drawn for
     fewer is part of what is drawn for more, and dev and test stay the same.
     """
-    folder = Path(os.environ.get("FEDQA_DATA", PROJECT.parent / "shared" / "data")) / "squad_sentences"
-    if not folder.exists():
-        raise ConfigError(f"squad_sentences is not in {folder.parent}; say where by FEDQA_DATA=FOLDER")
+    folder = public_data("squad_sentences")
     whole = read_format("squad_sentences", folder, {"part": "dev", "topics": len(SIZES)})
     topics = sorted({example.key for example in whole.examples}, key=lambda topic: rank(seed, topic))
     sizes = dict(zip(topics, SIZES, strict=True))

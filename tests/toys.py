@@ -97,9 +97,7 @@ class ToySkill:
     def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
         no_draws(draws, self.name, where)
 
-    def drawn(
-        self, model: nn.Module, features: ToyFeatures, draws: Any, received: Any, rng: np.random.Generator
-    ) -> ToyFeatures:
+    def drawn(self, model: nn.Module, features: ToyFeatures, draws: Any, received: Any) -> ToyFeatures:
         return features
 
     def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:

@@ -9,7 +9,6 @@ Scores are of the `personal` point, after the local step, as in the paper; all p
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeGuard
 
 from rich.table import Table
 
@@ -25,9 +24,9 @@ from benchmarks.fedmatch_report.arms import (
     findings_of,
 )
 from benchmarks.fedmatch_report.curves import figure_sections
-from benchmarks.fedmatch_report.text import lead, tiles, unequal_seeds
+from benchmarks.fedmatch_report.text import lead, tiles
 from benchmarks.study.charts import gain_chart
-from benchmarks.study.page import Block, FactList, Grid, Note, Page, Section, terminal, write_page
+from benchmarks.study.page import Block, FactList, Grid, Note, Page, Section, notes_of, terminals, write_page
 from benchmarks.study.published import Published, published
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Results, kept
@@ -44,6 +43,7 @@ from benchmarks.study.tables import (
     slips_note,
     versus_grid,
 )
+from benchmarks.study.wording import unequal_seeds
 from fedqa.evaluation.words import count, listed, metric_name
 from fedqa.federation.messages import Point
 
@@ -88,7 +88,7 @@ def tables(outcomes: Sequence[Outcome], facts: Mapping[str, str] | None = None) 
     found = findings_of(Results.of(outcomes), Setup.of(facts or {}))
     paper = published("fedmatch")
     sections = [*_methods(found, paper), *_variants(found, paper), *_comparisons(found, paper), *_beyond(found)]
-    return [terminal(block) for section in sections for block in section.blocks if _is_open(block)]
+    return terminals(sections)
 
 
 def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
@@ -172,7 +172,7 @@ def _methods(found: Findings, paper: Published) -> list[Section]:
         beside=beside,
     )
     notes = [PUBLISHED, slips_note(beside), _headline_note(found), unequal_seeds(found.results, found.methods())]
-    return [Section("methods", "Methods", [grid, *_notes(notes)])]
+    return [Section("methods", "Methods", [grid, *notes_of(notes)])]
 
 
 def _variants(found: Findings, paper: Published) -> list[Section]:
@@ -186,7 +186,7 @@ def _variants(found: Findings, paper: Published) -> list[Section]:
         beside=Beside(paper, "variants"),
     )
     notes = [VARIANTS_EXPLAINED, unequal_seeds(found.results, list(arms.values()))]
-    return [Section("variants", "Variants of the patch", [grid, *_notes(notes)])]
+    return [Section("variants", "Variants of the patch", [grid, *notes_of(notes)])]
 
 
 def _scored(results: Results, arm: str, *, label: str = "", point: Point = "personal", note: str = "") -> Scored:
@@ -269,11 +269,3 @@ def _made(results: Results, facts: Mapping[str, str]) -> Section:
         "How it was made",
         [FactList("How it was made", [*given, *(row for row in counted if row[0].lower() not in facts)])],
     )
-
-
-def _is_open(block: Block) -> TypeGuard[Grid]:
-    return isinstance(block, Grid) and not block.folded
-
-
-def _notes(texts: Sequence[str]) -> list[Note]:
-    return [Note(text) for text in texts if text]

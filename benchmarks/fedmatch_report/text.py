@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the FedMatch study found, in sentences made of its numbers: true whatever these are."""
 
-from collections.abc import Sequence
-
 from benchmarks.fedmatch_report.arms import ALONE, CHOSEN, FEDMATCH, Findings
 from benchmarks.study.published import Published
-from benchmarks.study.statistics import Results, Versus, overall
-from benchmarks.study.tables import SIGNIFICANT, below, bytes_share
+from benchmarks.study.statistics import overall
+from benchmarks.study.tables import below, bytes_share
+from benchmarks.study.wording import verdict
 from fedqa.evaluation.report import Tile
 from fedqa.evaluation.report_text import interval
 from fedqa.evaluation.words import listed, number, percent, plural, signed
@@ -33,14 +32,6 @@ def tiles(found: Findings) -> list[Tile]:
     if share is not None:
         made.append(Tile("of FedMatch's bytes a round", percent(share), "with a shared low-rank adapter"))
     return made
-
-
-def verdict(versus: Versus) -> str:
-    """In words; a difference counts if it stands up to the correction for all comparisons made with it."""
-    if versus.bootstrap.p >= SIGNIFICANT:
-        return "no clear difference"
-    kind = "a gain" if versus.bootstrap.difference > 0 else "a loss"
-    return kind if versus.holm < SIGNIFICANT else f"{kind} only before Holm's correction"
 
 
 def _reached(found: Findings) -> list[str]:
@@ -127,12 +118,3 @@ def _cheaper(found: Findings) -> list[str]:
         f"Sharing a low-rank adapter instead of the backbone takes {percent(share)} of the bytes a round and differs "
         f"from FedMatch by {signed(versus.bootstrap.difference)} MAP ({interval(versus.bootstrap)}): {verdict(versus)}."
     ]
-
-
-def unequal_seeds(results: Results, arms: Sequence[str]) -> str:
-    """A warning where arms were trained with fewer seeds than others; nothing if all are alike."""
-    every = len(results.seeds)
-    fewer = [f"{arm} {len(results.by_arm[arm])} of {every}" for arm in arms if len(results.by_arm[arm]) < every]
-    if not fewer:
-        return ""
-    return f"Not all arms have all seeds ({listed(fewer)}): their means are of other questions; comparisons are not."

@@ -9,11 +9,9 @@ Scores are of the model a silo has when all is over (`POINT`); all points are in
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeGuard
 
 from rich.table import Table
 
-from benchmarks.fedmatch_report.text import unequal_seeds
 from benchmarks.pdd_as2_report.arms import (
     CENTRAL,
     COMPARED,
@@ -39,7 +37,7 @@ from benchmarks.pdd_as2_report.arms import (
 from benchmarks.pdd_as2_report.curves import figure_sections
 from benchmarks.pdd_as2_report.text import lead, published_share, tiles
 from benchmarks.study.charts import gain_chart
-from benchmarks.study.page import Block, Cell, FactList, Grid, Note, Page, Row, Section, terminal, write_page
+from benchmarks.study.page import Block, Cell, FactList, Grid, Note, Page, Row, Section, notes_of, terminals, write_page
 from benchmarks.study.published import Published, published
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Results, compare, overall
@@ -56,6 +54,7 @@ from benchmarks.study.tables import (
     silos_grid,
     versus_grid,
 )
+from benchmarks.study.wording import unequal_seeds
 from fedqa.evaluation.words import DASH, count, listed, metric_name, percent, size
 
 NAME = metric_name(MAIN)
@@ -99,7 +98,7 @@ def tables(outcomes: Sequence[Outcome], facts: Mapping[str, str] | None = None) 
     found, paper = findings_of(Results.of(outcomes), facts or {}), published("pdd_as2")
     sections = [*_methods(found, paper), *_order(found, paper), *_central(found, paper), *_negatives(found, paper)]
     sections += [*_pools(found, paper), *_bytes(found)]
-    return [terminal(block) for section in sections for block in section.blocks if _is_open(block)]
+    return terminals(sections)
 
 
 def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
@@ -198,7 +197,7 @@ def _methods(found: Findings, paper: Published) -> list[Section]:
         return []
     grids = _scores(found.results, "Tables 3.1 and 4.1: methods", {arm: arm for arm in arms}, Beside(paper, "methods"))
     notes = [PUBLISHED, unusable_note(paper), unequal_seeds(found.results, arms)]
-    return [Section("methods", "Methods", [*grids, *_notes(notes)])]
+    return [Section("methods", "Methods", [*grids, *notes_of(notes)])]
 
 
 def _negatives(found: Findings, paper: Published) -> list[Section]:
@@ -219,7 +218,7 @@ def _negatives(found: Findings, paper: Published) -> list[Section]:
         f"{NAME}: more negatives against fewer", compare(pairs(found.results, MAIN, named)), paper=gains
     )
     notes = [unusable_note(paper), NEGATIVES_EXPLAINED, unequal_seeds(found.results, list(shown.values())), MARKS]
-    return [Section("negatives", "Number of negatives", [*grids, versus, *_notes(notes)])]
+    return [Section("negatives", "Number of negatives", [*grids, versus, *notes_of(notes)])]
 
 
 def _pools(found: Findings, paper: Published) -> list[Section]:
@@ -237,7 +236,7 @@ def _pools(found: Findings, paper: Published) -> list[Section]:
     gains = {f"{arm} over {first}": paper.gain("pools", (arm, first), "r1") for arm in others}
     versus = versus_grid(f"R@1: larger pools against {first}", compared, paper=gains)
     notes = [POOLS_EXPLAINED, unequal_seeds(found.results, arms), MARKS]
-    return [Section("pools", "Where negatives are drawn from", [grid, versus, *_notes(notes)], short="Pool")]
+    return [Section("pools", "Where negatives are drawn from", [grid, versus, *notes_of(notes)], short="Pool")]
 
 
 def _scores(results: Results, caption: str, arms: Mapping[str, str], beside: Beside) -> list[Grid]:
@@ -322,11 +321,3 @@ def _made(results: Results, facts: Mapping[str, str]) -> Section:
     ]
     shown = [*given, *(row for row in counted if row[0].lower() not in facts)]
     return Section("made", "How it was made", [FactList("How it was made", shown)])
-
-
-def _is_open(block: Block) -> TypeGuard[Grid]:
-    return isinstance(block, Grid) and not block.folded
-
-
-def _notes(texts: Sequence[str]) -> list[Note]:
-    return [Note(text) for text in texts if text]

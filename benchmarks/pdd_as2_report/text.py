@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the PDD-AS2 study found, in sentences made of its numbers: true whatever these are."""
 
-from benchmarks.fedmatch_report.text import verdict
 from benchmarks.pdd_as2_report.arms import (
     CENTRAL,
     FED,
@@ -19,6 +18,7 @@ from benchmarks.pdd_as2_report.arms import (
 from benchmarks.study.published import Published
 from benchmarks.study.statistics import Versus, overall
 from benchmarks.study.tables import SIGNIFICANT
+from benchmarks.study.wording import verdict
 from fedqa.evaluation.report import Tile
 from fedqa.evaluation.report_text import interval
 from fedqa.evaluation.words import listed, metric_name, number, percent, plural, signed, size

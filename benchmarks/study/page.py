@@ -100,6 +100,17 @@ def markdown(page: Page) -> str:
     return _template("study.md.j2").render(page=page)
 
 
+def terminals(sections: Sequence[Section]) -> list[Table]:
+    """The tables of sections that a page shows unfolded."""
+    grids = (block for section in sections for block in section.blocks if isinstance(block, Grid))
+    return [terminal(grid) for grid in grids if not grid.folded]
+
+
+def notes_of(texts: Sequence[str]) -> list[Note]:
+    """A note for each text that says something."""
+    return [Note(text) for text in texts if text]
+
+
 def terminal(grid: Grid) -> Table:
     """The table for a console, with its notes in a quieter tone; rows are named without theirs, to stay short."""
     table = Table(title=grid.caption, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -120,6 +120,12 @@ class Study:
         silos = [{"name": name, "skill": self.skill, "data": {"sample": name}} for name in names]
         table = {"name": self.name, "seed": seed, "silo": silos, **arm.settings}
         return course_of(from_table(Alliance, table, f"arm {arm.name!r}"))
+
+
+def run_groups(study: Study, groups: Sequence[Sequence[Arm]], only: Sequence[str] | None = None) -> list[Outcome]:
+    """A study's arms group by group, what matters most first, should it be broken off; of all, or those named."""
+    chosen = [[arm for arm in group if only is None or arm.name in only] for group in groups]
+    return [outcome for arms in chosen for outcome in replace(study, arms=arms).run()]
 
 
 def _train(study: Study, arm: Arm, seed: int) -> Outcome:

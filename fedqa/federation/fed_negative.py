@@ -12,7 +12,7 @@ drawn from a secret of the silo: from the course's seed, anybody could draw it a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ class FedNegativeOptions:
             raise ConfigError(f"fed_negative: noise must be a number from 0, got {self.noise}")
 
 
+@runtime_checkable
 class Encodes(Protocol):
     """What a skill must offer for its silos to exchange negatives."""
 
@@ -64,7 +65,7 @@ class Encodes(Protocol):
 
 def answer(silo: SiloSide, request: Exchange) -> Tensors:
     steps = {"ask": _ask, "search": _search, "deliver": _deliver}
-    if request.step not in steps or not hasattr(silo.skill, "training_vectors"):
+    if request.step not in steps or not isinstance(silo.skill, Encodes):
         raise BoundaryError("not_in_course")
     with torch.inference_mode():
         return steps[request.step](silo, request)

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from blake3 import blake3
 from torch import Tensor, nn
@@ -157,7 +156,7 @@ class Silo:
     ) -> Trace:
         local = self.course.local_of(self.name, turn.stage)
         drawn = (turn.round, self.course.draws_as(self.name), replica)
-        data = self._data(bench, turn, generator(self.course.seed, "draw", *drawn))
+        data = self._data(bench, turn)
         per_round = local.steps_per_round(data.n_batches(local.batch))
         earlier = (turn.round - turn.first_round) * per_round if local.horizon == "run" else 0
         steps = kept.get(f"steps/{replica}")
@@ -185,10 +184,10 @@ class Silo:
             raise BoundaryError("diverged")
         return trace
 
-    def _data(self, bench: Bench, turn: "_Turn", rng: np.random.Generator) -> Epochs:
+    def _data(self, bench: Bench, turn: "_Turn") -> Epochs:
         """What this round trains on."""
         received = self.state.newest("inbox", turn.round, turn.round + 1)
-        return self.skill.drawn(bench.model.module, self.features, turn.stage.draws, received, rng)
+        return self.skill.drawn(bench.model.module, self.features, turn.stage.draws, received)
 
     def _work_on_replica(self, bench: Bench, turn: "_Turn", kept: Mapping[str, Tensor], before: "Before") -> None:
         """Train the silo's second model, which starts as the first one did and never leaves (Ditto)."""

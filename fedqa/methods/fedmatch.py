@@ -11,7 +11,7 @@ from typing import Literal
 from fedqa.errors import ConfigError
 from fedqa.federation.course import Mixing, Stage
 from fedqa.federation.sharing import Rates, Rule
-from fedqa.methods.method import Common, Federated, Method, Plan
+from fedqa.methods.method import Common, Federated, Method, Plan, Weights
 from fedqa.models.patches import Kind, Merge, Patch, Site
 
 PATCH, ADAPTER = "patch", "adapter"  # the tags of what stays and of what travels
@@ -19,7 +19,7 @@ PATCH, ADAPTER = "patch", "adapter"  # the tags of what stays and of what travel
 
 @dataclass(frozen=True)
 class FedMatchOptions(Federated):
-    weights: Literal["size", "uniform", "lorar", "loss_reduction", "nearest"] = "uniform"
+    weights: Weights = "uniform"
     patch: Kind = "low_rank"
     site: Site = "layer_parallel"
     merge: Merge = ""  # how the patch joins; the site's own where left out

@@ -10,6 +10,8 @@ from fedqa.federation.sharing import Mode, Rule
 from fedqa.models.patches import Patch
 from fedqa.training import Local
 
+Weights = Literal["size", "uniform", "lorar", "loss_reduction", "nearest"]
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -45,7 +47,7 @@ class Common:
 class Federated(Common):
     """Options of every method that mixes updates."""
 
-    weights: Literal["size", "uniform", "lorar", "loss_reduction", "nearest"] = "size"
+    weights: Weights = "size"
     combiner: Literal["mean", "median", "trimmed_mean", "krum"] = "mean"
     sample: int | None = None  # silos drawn each round
     quorum: int = 1

@@ -235,7 +235,6 @@ class Match:
         features: MatchFeatures,
         draws: Mapping[str, Any],
         received: Mapping[str, Tensor],
-        rng: np.random.Generator,
     ) -> MatchFeatures:
         return features
 

@@ -284,7 +284,6 @@ class Retrieve:
         features: RetrieveFeatures,
         draws: Mapping[str, Any],
         received: Mapping[str, Tensor],
-        rng: np.random.Generator,
     ) -> Epochs:
         """`draws` are those of `Negatives`; "negatives" among what was received are for its source "fed".
 

@@ -47,7 +47,6 @@ class Skill(Protocol):
         features: Any,
         draws: Mapping[str, Any],
         received: Mapping[str, Tensor],
-        rng: np.random.Generator,
     ) -> Epochs:
         """What a round's local work trains on: the features, or what the model as it is now finds hard in them.
 

@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from benchmarks.fedmatch_report.report import page_of, tables, write_report
-from benchmarks.fedmatch_report.text import verdict
 from benchmarks.study.page import Grid, Note, Page
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Versus
 from benchmarks.study.tables import mark
+from benchmarks.study.wording import verdict
 from fedqa.errors import ConfigError, RunError
 from fedqa.evaluation.significance import Comparison
 from fedqa.evaluation.words import MINUS

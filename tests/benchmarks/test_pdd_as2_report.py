@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from benchmarks.pdd_as2_report.arms import METRICS, gains_by_size, sizes_facts, 
 from benchmarks.pdd_as2_report.report import page_of, tables, write_report
 from benchmarks.study.charts import Curve, line_chart
 from benchmarks.study.page import Grid, Note, Page
+from benchmarks.study.public_data import FOLDER
 from benchmarks.study.published import Published, printed, published
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Results
@@ -26,7 +26,6 @@ from fedqa.evaluation.run_scores import Estimate
 from fedqa.evaluation.words import MINUS
 from fedqa.seeds import generator
 
-DATA = Path(os.environ.get("FEDQA_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 PAPER = published("pdd_as2")
 SILOS = ("topic-0", "topic-1", "topic-2", "topic-3")
 SIZES = {0: (200, 100, 60, 40), 1: (40, 60, 100, 200)}  # by seed, of the silos in turn
@@ -307,7 +306,7 @@ def test_a_share_of_unequal_silos_is_in_percent_rounded_up() -> None:
     assert pdd_as2.part(130, None) == pdd_as2.part(130, 100) == 130
 
 
-@pytest.mark.skipif(not (DATA / "squad_sentences").exists(), reason=f"squad_sentences is not in {DATA}")
+@pytest.mark.skipif(not (FOLDER / "squad_sentences").exists(), reason=f"squad_sentences is not in {FOLDER}")
 def test_a_share_of_the_training_questions_leaves_all_else_as_it_is() -> None:
     every, half = pdd_as2.drawn(1, None), pdd_as2.drawn(1, 50)
     for name, silo in every.items():

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data that the studies draw: as many questions as they say, the same for the same seed, none in two splits."""
 
-import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from benchmarks import fedmatch, pdd_as2
+from benchmarks.study.public_data import FOLDER
 from fedqa.config import Alliance, course_of
 from fedqa.data.records import Collection
 from fedqa.data.splits import check_disjoint
 from fedqa.methods import METHODS
 from fedqa.tables import from_table
 
-DATA = Path(os.environ.get("FEDQA_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
-real_data = pytest.mark.skipif(not DATA.exists(), reason=f"the public data sets are not in {DATA}")
+real_data = pytest.mark.skipif(not FOLDER.exists(), reason=f"the public data sets are not in {FOLDER}")
 
 
 def counts(collection: Collection) -> dict[str, int]:

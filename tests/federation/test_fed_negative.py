@@ -233,6 +233,9 @@ def test_a_request_that_does_not_fit_is_refused(step: str, tensors: dict[str, Te
 def test_an_unknown_step_and_a_skill_without_vectors_are_refused() -> None:
     with pytest.raises(BoundaryError, match="not_in_course"):
         answer(homes()["ash"], Exchange("course", 1, "fed_negative", "dance", {}))  # type: ignore[arg-type]
+    without = SimpleNamespace(skill=SimpleNamespace(name="match"))
+    with pytest.raises(BoundaryError, match="not_in_course"):
+        answer(without, Exchange("course", 1, "fed_negative", "ask", {}))  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_together_is_refused_by_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:

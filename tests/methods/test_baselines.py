@@ -27,7 +27,7 @@ def test_a_method_has_a_line_about_itself_and_does_what_the_plan_says(method: st
     assert METHODS[method].name == method
     assert METHODS[method].summary
     stages = stages_of(method, PLAN, {})
-    assert not stages or stages[-1 if method != "pdd_as2" else 1].rounds == PLAN.rounds
+    assert not stages or any(stage.rounds == PLAN.rounds for stage in stages)
     assert all(stage.local == PLAN.local for stage in stages)
 
 

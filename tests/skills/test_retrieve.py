@@ -70,7 +70,7 @@ def drawn(
     skill: Retrieve, model: torch.nn.Module, features: RetrieveFeatures, received: Any = None, **draws: Any
 ) -> Epochs:
     vectors = {} if received is None else {"negatives": torch.as_tensor(received, dtype=torch.float32)}
-    return skill.drawn(model, features, draws, vectors, np.random.default_rng(0))
+    return skill.drawn(model, features, draws, vectors)
 
 
 def first(epochs: Epochs, size: int = 4, seed: int = 0) -> Batch:
