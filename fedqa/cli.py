@@ -122,6 +122,10 @@ def train(
     out: Annotated[Path, typer.Option(metavar="RUN", help="A new folder for the run.")],
     changes: Changes = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    more: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --resume: N more rounds, with the examples added since."),
+    ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="At most so many silos at once; by default, one a core.")
     ] = None,
@@ -134,7 +138,9 @@ def train(
 
     project = load_project(alliance, changes or ())
     again = ["fedqa", "train", str(alliance), "--out", str(out), *_as_options("--set", changes), "--resume"]
-    result = _train(project, out, again, resume=resume, processes=processes)
+    if more and not resume:
+        raise ConfigError("--more goes on with a run, so it needs --resume; for a longer new run set rounds")
+    result = _train(project, out, again, resume=resume, more=more, processes=processes)
     report = write_report(out)
     if as_json:
         _print_json(result)

@@ -12,7 +12,7 @@ from fedqa.config import Project, SiloData, load_project, save_project
 from fedqa.data.formats import read_format
 from fedqa.data.records import Collection, Quarantined
 from fedqa.data.sample import sample_silo
-from fedqa.data.splits import check_disjoint, limited, split
+from fedqa.data.splits import check_disjoint, limited, replayed, split, with_checks
 from fedqa.engines.local import InProcess, Processes
 from fedqa.errors import ConfigError, DataError, RunError
 from fedqa.evaluation.result import result_of
@@ -21,6 +21,7 @@ from fedqa.federation.course import POOL, Course
 from fedqa.federation.engine import Silent, Watcher
 from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
+from fedqa.federation.silo_state import SiloState
 from fedqa.federation.workshop import Workshop
 from fedqa.files import write_text
 from fedqa.models.backbones import Backbone, frozen_below, load_backbone
@@ -91,10 +92,19 @@ class Setting:
     def make_silo(self, name: str, collection: Collection) -> Silo:
         """A silo of the course with its data."""
         skill = self.skills[name]
+        folder = self.folder.silo(name)
         with _naming(name):
-            features = skill.prepare(collection, self.backbone, derive(self.course.seed, "features", name))
+            taken = with_checks(self._replayed(name, collection, SiloState(folder / "state")))
+            features = skill.prepare(taken, self.backbone, derive(self.course.seed, "features", name))
         approved = frozenset({self.course.fingerprint})  # whoever holds all the silos' data has approved
-        return Silo(name, self.course, skill, features, collection, self.workshop, self.folder.silo(name), approved)
+        return Silo(name, self.course, skill, features, collection, self.workshop, folder, approved)
+
+    def _replayed(self, name: str, collection: Collection, state: SiloState) -> Collection:
+        """What is trained on: all of it, but where a run goes on, only some of what it was trained on before."""
+        if not self.course.stages:
+            return collection
+        local = self.course.local_of(name, self.course.stages[-1])
+        return replayed(collection, state.trained(), local.replay, derive(self.course.seed, "replay", name))
 
     def make_pool(self, collections: Sequence[Collection]) -> Silo:
         """The coordinator's own silo of central training."""
@@ -173,6 +183,7 @@ def train(
     out: Path,
     *,
     resume: bool = False,
+    more: int | None = None,
     processes: int | None = None,
     watcher: Watcher | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -180,10 +191,15 @@ def train(
 ) -> dict[str, Any]:
     """Run a course with all silos on this machine; returns what result.json holds.
 
-    `on_data` sees what was read, and left out, before the training begins.
+    `resume` goes on with a run that was broken off, `more` with one that has ended, for so many rounds, with the
+    examples that silos have by now. `on_data` sees what was read, and left out, before the training begins.
     """
     folder = RunFolder(out)
-    finished = _finished(folder, project, resume)
+    if more is not None:
+        project = _longer(folder, project, more)
+    elif resume:
+        project = _as_long(folder, project)
+    finished = _finished(folder, project, resume or more is not None)
     if finished is not None:
         return finished
     course, watcher = project.course, watcher or Silent()
@@ -230,9 +246,42 @@ def _finished(folder: RunFolder, project: Project, resume: bool) -> dict[str, An
         return None
     if not resume:
         raise RunError(f"{folder.path} holds a run already; continue it with --resume, or choose another --out")
-    if load_project(course_file).course.fingerprint != project.course.fingerprint:
+    held = with_rounds(load_project(course_file).course, project.course.rounds)
+    if held.fingerprint != project.course.fingerprint:
         raise RunError(f"{folder.path} holds a run of another course; choose another --out")
-    return folder.result() if (folder.path / "result.json").exists() else None
+    if not (folder.path / "result.json").exists():
+        return None
+    result = folder.result()
+    return result if result["rounds"] == project.course.rounds else None
+
+
+def _as_long(folder: RunFolder, project: Project) -> Project:
+    """The project with as many rounds as the run has been given by now."""
+    course_file = folder.path / "course.toml"
+    if not course_file.exists():
+        return project
+    held = load_project(course_file).course
+    longer = with_rounds(project.course, held.rounds)
+    return replace(project, course=longer) if longer.fingerprint == held.fingerprint else project
+
+
+def _longer(folder: RunFolder, project: Project, more: int) -> Project:
+    """The project with more rounds, if the run has ended; else it first ends with those it has."""
+    project = _as_long(folder, project)
+    if not project.course.stages:
+        raise ConfigError(f"method {project.course.method!r} trains nothing, so there are no more rounds of it")
+    ended = (folder.path / "result.json").exists() and folder.result()["rounds"] == project.course.rounds
+    if not ended:
+        return project
+    return replace(project, course=with_rounds(project.course, project.course.rounds + more))
+
+
+def with_rounds(course: Course, rounds: int) -> Course:
+    """The course with so many rounds in all: its last stage is longer. The same if that is not possible."""
+    last = rounds - sum(stage.rounds for stage in course.stages[:-1])
+    if not course.stages or last < course.stages[-1].rounds:
+        return course
+    return replace(course, stages=(*course.stages[:-1], replace(course.stages[-1], rounds=last)))
 
 
 def _claim(folder: RunFolder, project: Project) -> None:

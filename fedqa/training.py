@@ -34,6 +34,7 @@ class Local:
     horizon: Literal["round", "run"] = "run"  # what a schedule stretches over: one round, or the whole stage
     keep_optimiser: bool = False  # moments carry over from round to round
     clip: float = 1.0  # norm of a step's gradient; 0 = no limit
+    replay: int = 0  # where a run goes on with new examples: old ones trained on for each new one; 0 = all
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):
@@ -44,6 +45,8 @@ class Local:
         for name in ("learning_rate", "weight_decay", "clip"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"[local] {name} must be a number from 0, got {getattr(self, name)}")
+        if self.replay < 0:
+            raise ConfigError(f"[local] replay must be 0 or more old examples for each new one, got {self.replay}")
         if not 0 <= self.warmup <= 1:
             raise ConfigError(f"[local] warmup must be a share from 0 to 1, got {self.warmup}")
 

@@ -13,12 +13,15 @@ from toys import differing
 
 from fedqa.config import Project, SiloData, load_project, project_of, sample_alliance
 from fedqa.data.records import Collection, Document, Example, Quarantined, Span
+from fedqa.data.splits import replayed
 from fedqa.engines.local import InProcess, Processes
 from fedqa.errors import ConfigError, DataError, RunError
 from fedqa.federation.course import SiloPlan
 from fedqa.federation.engine import Silent
+from fedqa.federation.learning import noted
+from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo_state import SiloState
-from fedqa.runs import Setting, build, engine_for, pool, read_silo, train
+from fedqa.runs import Setting, build, engine_for, pool, read_silo, run_setting, train
 
 SMALL = {"match": {"max_passage": 24, "max_question": 12}}
 
@@ -124,7 +127,7 @@ def test_a_finished_run_is_not_run_again(run: tuple[Path, dict[str, Any]]) -> No
 
 def test_a_run_of_another_course_is_not_continued(run: tuple[Path, dict[str, Any]]) -> None:
     with pytest.raises(RunError, match="holds a run of another course; choose another --out"):
-        train(project(rounds=3), run[0], resume=True)
+        train(project(seed=14), run[0], resume=True)
 
 
 class StopsInRoundTwo(Silent):
@@ -148,6 +151,78 @@ def test_a_run_that_was_broken_off_ends_as_if_it_had_not_been(run: tuple[Path, d
     for silo in ("hospital", "insurer"):
         assert personal(whole, silo)
         assert not differing(personal(whole, silo), personal(out, silo))
+
+
+def test_a_run_that_has_ended_goes_on_for_more_rounds_as_if_it_had_been_longer(tmp_path: Path) -> None:
+    out, long = tmp_path / "out", tmp_path / "long"
+    assert train(project(), out, processes=1)["rounds"] == 2
+    result = train(project(), out, processes=1, more=1)
+    assert result["rounds"] == 3
+    assert [record.round for record in RunFolder(out).records()] == [1, 2, 3]
+    whole = train(project(rounds=3), long, processes=1)
+    assert result["silos"]["hospital"]["received"] == whole["silos"]["hospital"]["received"]
+    assert not differing(personal(out, "hospital"), personal(long, "hospital"))
+    assert train(project(), out, resume=True) == result  # the file still says two rounds, the run has three
+    assert train(project(rounds=3), out, resume=True) == result
+
+
+class StopsInRoundThree(Silent):
+    def round_begins(self, number: int, of: int, stage: str, silos: Sequence[str]) -> None:
+        if number == 3:
+            raise KeyboardInterrupt
+
+
+def test_more_rounds_that_were_broken_off_are_not_added_twice(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    train(project(), out, processes=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(project(), out, processes=1, more=2, watcher=StopsInRoundThree())
+    assert train(project(), out, processes=1, more=2)["rounds"] == 4
+
+
+def test_more_rounds_need_something_that_trains(tmp_path: Path) -> None:
+    train(project("zero_shot"), tmp_path, processes=1)
+    with pytest.raises(ConfigError, match="method 'zero_shot' trains nothing, so there are no more rounds of it"):
+        train(project("zero_shot"), tmp_path, more=1)
+
+
+def added(collection: Collection) -> Collection:
+    """With a correction: an example that is trained on, and asked again after every round."""
+    example = next(e for e in collection.of_split("train") if e.evidence)
+    correction = replace(example, id="corrected", question="What did the correction say?", check=True)
+    return replace(collection, examples=(*collection.examples, correction), version="7")
+
+
+def test_a_correction_is_trained_on_and_checked_after_every_round(tmp_path: Path) -> None:
+    made = project()
+    collections = {name: read_silo(name, data, made.folder, 13) for name, data in made.data.items()}
+    setting = build(made.course, collections | {"hospital": added(collections["hospital"])}, tmp_path)
+    hospital, insurer = setting.silos
+    assert "corrected" in hospital.features.questions("train")
+    assert hospital.features.questions("check") == ("check/corrected",)
+    run_setting(setting, processes=1)
+    lines = noted(hospital.folder)
+    assert [(line.round, line.point, line.version) for line in lines] == [
+        (1, "personal", "7"),
+        (2, "personal", "7"),
+        (3, "best", "7"),
+    ]
+    assert all(set(line.right) == {"corrected"} for line in lines)
+    assert lines[0].new == sum(1 for _ in hospital.collection.of_split("train"))  # all: nothing was trained on before
+    assert not noted(insurer.folder)  # nobody there has corrected anything
+    assert "corrected" in hospital.state.trained()
+
+
+def test_where_a_run_goes_on_some_old_examples_are_replayed_for_each_new_one(tmp_path: Path) -> None:
+    made = project(local={"learning_rate": 1e-3, "replay": 2})
+    collections = {name: read_silo(name, data, made.folder, 13) for name, data in made.data.items()}
+    run_setting(build(made.course, collections, tmp_path), processes=1)
+    hospital, insurer = build(made.course, collections | {"hospital": added(collections["hospital"])}, tmp_path).silos
+    taken = replayed(hospital.collection, hospital.state.trained(), 2, 13)
+    assert len(list(taken.of_split("train"))) == 3  # one new, two old
+    assert hospital.features.n_train < 4
+    assert "corrected" in hospital.features.questions("train")
+    assert insurer.features.n_train > 3  # nothing new there: all
 
 
 def test_resume_without_a_run_begins_one(tmp_path: Path) -> None:

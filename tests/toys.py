@@ -73,6 +73,9 @@ class ToyFeatures:
     def n_batches(self, size: int) -> int:
         return -(-len(self.targets) // size)
 
+    def questions(self, split: Split) -> tuple[str, ...]:
+        return () if split == "check" else tuple(f"e{i}" for i in range(len(self.targets)))
+
     def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Any, int]]:
         order = torch.from_numpy(rng.permutation(len(self.targets)))
         for start in range(0, len(order), size):
@@ -85,6 +88,7 @@ class ToySkill:
 
     name = "toy"
     higher_is_better = "fit"
+    right = "fit"
 
     def build(self, backbone: object, seed: int) -> TaggedModel:
         return toy_model(seed)

@@ -16,6 +16,7 @@ from fedqa.data import (
     pubmedqa,
     squad,
     squad_sentences,
+    stored,
     tatqa,
     text2sql_pairs,
 )
@@ -53,6 +54,7 @@ FORMATS: dict[str, Format] = {
         Format("pubmedqa", pubmedqa.read, "PubMedQA: research questions and their conclusions (ori_pqal.json)"),
         Format("squad", squad.read, "SQuAD 1.1 or 2.0 JSON, a file or a folder"),
         Format("squad_sentences", squad_sentences.read, "SQuAD's questions and answering sentences, line by line"),
+        Format("store", stored.read, "a silo's own store: what its people added, asked and corrected"),
         Format("tatqa", tatqa.read, "TAT-QA: financial reports, the questions answered from their text"),
         Format("text2sql_pairs", text2sql_pairs.read, "JSON lines of question and SQL"),
     )

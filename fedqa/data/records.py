@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Split = Literal["train", "dev", "test"]
-SPLITS: tuple[Split, ...] = get_args(Split)
+Split = Literal["train", "dev", "test", "check"]
+EVERY_SPLIT: tuple[Split, ...] = get_args(Split)
+SPLITS: tuple[Split, ...] = EVERY_SPLIT[:3]  # what questions are divided among; checks are asked beside them
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Example:
     split: Split | None = None  # where the source has splits of its own
     key: str = ""  # what `by_key` partitions by: a topic, a site, a product
     about: str = ""  # the document it was asked about, where the source says so; of use when there is no evidence
+    check: bool = False  # asked again after every round, whatever its split: a correction must not be forgotten
 
     @property
     def documents(self) -> set[str]:
@@ -66,6 +68,7 @@ class Collection:
     documents: tuple[Document, ...]
     examples: tuple[Example, ...]
     quarantine: tuple[Quarantined, ...] = ()
+    version: str = ""  # of the source, where it counts its changes
 
     def of_split(self, split: Split) -> Iterator[Example]:
         return (example for example in self.examples if example.split == split)

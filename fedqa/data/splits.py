@@ -8,7 +8,7 @@ is never in two splits, however often it is asked.
 import hashlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from fedqa.data.records import SPLITS, Collection, Document, Example, Split
@@ -16,6 +16,7 @@ from fedqa.errors import ConfigError, DataError
 
 _MEANINGFUL = "#%&*@"  # punctuation that is part of a word, as in C#
 _FILLED_FIRST: tuple[Split, ...] = ("train", "test", "dev")  # when questions are few
+CHECK = "check/"  # before the id of an example, names its check
 _OTHERS = 10  # documents kept for each question drawn, besides those it needs
 
 
@@ -83,6 +84,28 @@ def check_disjoint(collection: Collection) -> None:
             f"questions in more than one split: {len(shared)}, among them that of example {first!r}; "
             "remove their splits or one of the copies, so that no test question was trained on"
         )
+
+
+def with_checks(collection: Collection) -> Collection:
+    """The same, and a copy of every example that is to be checked after each round, in a split of its own."""
+    checks = (replace(e, id=CHECK + e.id, split="check", check=False) for e in collection.examples if e.check)
+    return replace(collection, examples=(*collection.examples, *checks))
+
+
+def replayed(collection: Collection, known: Container[str], share: int, seed: int) -> Collection:
+    """Of the training examples, those that are new and, of those `known` from before, `share` for each new one.
+
+    Training on new examples alone forgets the old; training on all of them again takes longer each time. With a share
+    of 0, or nothing new, or nothing known, all are kept.
+    """
+    train = [example.id for example in collection.of_split("train")]
+    new = {id for id in train if id not in known}
+    if not share or not new or len(new) == len(train):
+        return collection
+    old = sorted((id for id in train if id not in new), key=lambda id: rank(seed, id))[: share * len(new)]
+    kept = new.union(old)
+    examples = tuple(e for e in collection.examples if e.split != "train" or e.id in kept)
+    return replace(collection, examples=examples)
 
 
 def shared_questions(examples: Iterable[Example]) -> list[list[Example]]:

@@ -12,17 +12,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from blake3 import blake3
 from torch import Tensor, nn
 
 from fedqa.data.records import Collection, Split
+from fedqa.data.splits import CHECK
 from fedqa.errors import BoundaryError
 from fedqa.evaluation.metrics import Summary
 from fedqa.federation.channels import CHANNELS
 from fedqa.federation.course import Course, Stage
+from fedqa.federation.learning import Learning, note
 from fedqa.federation.ledger import Ledger
 from fedqa.federation.messages import (
     Contribution,
@@ -117,6 +119,7 @@ class Silo:
         if turn.scored:
             metrics |= self._score(bench, "personal", "dev", turn.round)
             self.state.keep("personal", turn.round, bench.model.state())
+        self._check(bench, turn.round, "personal")
         return self._update(request, bench.model, delta, trace, metrics)
 
     def _turn(self, round_number: int) -> "_Turn":
@@ -236,6 +239,9 @@ class Silo:
         self.state.keep("stage", request.stage + 1, model.state())
         scored = request.stage == last and self.course.evaluation.every > 0
         metrics = self._score_at_end(bench) if scored else {}
+        if request.stage == last:  # the bench now holds what `best` stands for
+            self._check(bench, self.course.rounds + 1, "best")
+            self.state.keep_trained(self._train_ids)
         return Report(self.name, request.course, request.stage, metrics)
 
     def _score_at_end(self, bench: Bench) -> dict[str, Summary]:
@@ -259,6 +265,21 @@ class Silo:
             for split in scores:
                 metrics |= self._note(model, point, split, scores[split], end)
         return metrics
+
+    def _check(self, bench: Bench, round_number: int, point: Literal["personal", "best"]) -> None:
+        """Note which of the corrections people made here the model gets right now."""
+        asked = self.features.questions("check")
+        if not asked:
+            return
+        values = self._scores(bench, "check")[self.skill.right]
+        right = {name.removeprefix(CHECK): bool(value == 1) for name, value in zip(asked, values, strict=True)}
+        new = sum(id not in self.state.trained() for id in self._train_ids)
+        n_examples = self.features.n_train
+        note(self.folder, Learning(round_number, point, self.collection.version, n_examples, new, right))
+
+    @property
+    def _train_ids(self) -> set[str]:
+        return {example.id for example in self.collection.of_split("train")}
 
     def _score(self, bench: Bench, point: Point, split: Split, round_number: int) -> dict[str, Summary]:
         return self._note(bench.model, point, split, self._scores(bench, split), round_number)

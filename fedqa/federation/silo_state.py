@@ -4,7 +4,7 @@
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -62,6 +62,15 @@ class SiloState:
         spent[key] = amount
         write_json(path, spent)
         return sum(spent.values())
+
+    def keep_trained(self, examples: Iterable[str]) -> None:
+        """The ids of the examples that the run, now at its end, was trained on."""
+        write_json(self._folder / "trained.json", sorted(examples))
+
+    def trained(self) -> frozenset[str]:
+        """What it was trained on when it last ended; nothing before that."""
+        path = self._folder / "trained.json"
+        return frozenset(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else frozenset()
 
     def keep_best(self, best: Best, tensors: Mapping[str, Tensor]) -> None:
         if tensors:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import Passage, passages
-from fedqa.data.records import SPLITS, Collection, Split
+from fedqa.data.records import EVERY_SPLIT, Collection, Split
 from fedqa.errors import ConfigError, DataError, unknown
 from fedqa.evaluation.metrics import RANKING
 from fedqa.models.aligners import Esim, Re2, aligner
@@ -196,6 +196,7 @@ class Match:
 
     name = "match"
     higher_is_better = "map"
+    right = "mrr"
 
     def __init__(self, options: MatchOptions | None = None) -> None:
         self.options = options or MatchOptions()
@@ -302,7 +303,7 @@ class Match:
     def _splits(
         self, judged: Sequence[JudgedQuestion], index: KeywordIndex, tokenizer: PreTrainedTokenizerBase
     ) -> dict[Split, tuple[Question, ...]]:
-        splits: dict[Split, list[Question]] = {split: [] for split in SPLITS}
+        splits: dict[Split, list[Question]] = {split: [] for split in EVERY_SPLIT}
         tokens = tokenised(tokenizer, [question.text for question in judged], self.options.max_question)
         for question, ids in zip(judged, tokens, strict=True):
             count = self.options.negatives if question.split == "train" else self.options.candidates

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import Passage, passages
-from fedqa.data.records import SPLITS, Collection, Split
+from fedqa.data.records import EVERY_SPLIT, Collection, Split
 from fedqa.data.sentences import sentences_of
 from fedqa.errors import ConfigError, DataError, unknown
 from fedqa.evaluation.metrics import RETRIEVAL, Ranks, ranks_of, refuse_nan, tie_order
@@ -236,6 +236,7 @@ class Retrieve:
 
     name = "retrieve"
     higher_is_better = "mrr10"
+    right = "mrr10"
 
     def __init__(self, options: RetrieveOptions | None = None) -> None:
         self.options = options or RetrieveOptions()
@@ -364,7 +365,7 @@ class Retrieve:
     def _splits(
         self, judged: Sequence[JudgedQuestion], cut: "_Cut", tokenizer: PreTrainedTokenizerBase
     ) -> dict[Split, tuple[Question, ...]]:
-        splits: dict[Split, list[Question]] = {split: [] for split in SPLITS}
+        splits: dict[Split, list[Question]] = {split: [] for split in EVERY_SPLIT}
         tokens = tokenised(tokenizer, [question.text for question in judged], self.options.max_question)
         for question, ids in zip(judged, tokens, strict=True):
             splits[question.split].append(cut.question(question, ids))

@@ -25,18 +25,22 @@ class Features(Epochs, Protocol):
     def n_train(self) -> int:
         """Training examples (questions), never batches."""
 
+    def questions(self, split: Split) -> tuple[str, ...]:
+        """The ids of the questions that `Skill.score` gives values for, in its order."""
+
 
 class Skill(Protocol):
     """A task: examples to features, a head on a backbone, a loss, and metrics. Carries its options."""
 
     name: str
     higher_is_better: str  # the metric that decides on dev, e.g. "map"
+    right: str  # the metric that is 1 where the first answer is right, and only there
 
     def build(self, backbone: Backbone, seed: int) -> TaggedModel:
         """The backbone with this skill's head; same seed, same weights."""
 
     def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> Features:
-        """Features of all three splits. Raises DataError if there is nothing to train on."""
+        """Features of all splits. Raises DataError if there is nothing to train on."""
 
     def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
         """Raise ConfigError unless `drawn` knows these options."""

@@ -3,13 +3,14 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedqa.data.formats import read_format
 from fedqa.data.records import SPLITS, Collection, Document, Example, Span, Split
-from fedqa.data.splits import check_disjoint, limited, normalise, split, split_counts
+from fedqa.data.splits import check_disjoint, limited, normalise, replayed, split, split_counts, with_checks
 from fedqa.errors import ConfigError, DataError
 
 
@@ -159,3 +160,28 @@ def test_policyqa_is_split_without_a_leak_though_its_files_share_questions(publi
     with pytest.raises(DataError, match="questions in more than one split: 507, among"):
         check_disjoint(given)
     check_disjoint(split(given, seed=1))
+
+
+def test_a_checked_example_stands_in_its_split_and_among_the_checks() -> None:
+    found = with_checks(collection(example(1, split="train"), replace(example(2, split="train"), check=True)))
+    assert [(e.id, e.split, e.check) for e in found.examples] == [
+        ("e1", "train", False),
+        ("e2", "train", True),
+        ("check/e2", "check", False),
+    ]
+
+
+def test_of_old_examples_some_are_replayed_for_each_new_one() -> None:
+    many = collection(*(example(i, split="train") for i in range(10)), example(10, split="dev"))
+    old = {f"e{i}" for i in range(8)}
+    kept = [e.id for e in replayed(many, old, 3, seed=1).examples]
+    assert len(kept) == 2 + 3 * 2 + 1  # the new, three old for each, and dev
+    assert {"e8", "e9", "e10"} <= set(kept)
+    assert kept == [e.id for e in replayed(many, old, 3, seed=1).examples]
+    assert kept != [e.id for e in replayed(many, old, 3, seed=2).examples]
+
+
+@pytest.mark.parametrize(("known", "share"), [(8, 0), (10, 3), (0, 3)])
+def test_all_are_trained_on_without_a_share_or_without_anything_new_or_known(known: int, share: int) -> None:
+    many = collection(*(example(i, split="train") for i in range(10)))
+    assert replayed(many, {f"e{i}" for i in range(known)}, share, seed=1) == many
