@@ -105,6 +105,7 @@ class Stage:
     rates: Rates = ()  # parameters that learn faster or slower than `local` says
     replica: Replica | None = None
     fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
+    blend: bool = False  # after the last round, also try mixtures with the model that the stage before left
 
     def __post_init__(self) -> None:
         where = f"stage {self.name!r}"

@@ -50,6 +50,7 @@ from fedqa.skills.skill import Features, Scores, Skill
 from fedqa.training import Epochs, Term, Trace, fit, one_thread
 
 Progress = Callable[[int, int], None]
+BLENDS = (0.25, 0.5, 0.75)  # shares of the later model that are tried; 0 and 1 are the models themselves
 
 
 @dataclass
@@ -255,16 +256,34 @@ class Silo:
         metrics: dict[str, Summary] = {}
         seen: list[tuple[dict[str, Tensor], dict[Split, Scores]]] = []
         for point, tensors in points.items():
+            if point == "best":
+                self._blend(bench, end)
             values = tensors()
-            if values:  # it may be of an earlier stage, and must not keep what a later one changed
-                model.buffer.copy_(model.loaded)
-                model.load(values)
+            if values:
+                _fill(model, values)
             known = next((scores for state, scores in seen if _equal(state, model.state())), None)
             scores = known or {split: self._scores(bench, split) for split in ("dev", "test")}
             seen.append(({name: value.clone() for name, value in model.state().items()}, scores))
             for split in scores:
                 metrics |= self._note(model, point, split, scores[split], end)
         return metrics
+
+    def _blend(self, bench: Bench, end: int) -> None:
+        """Where the course says so, try mixtures of the silo's models of this stage and of the one before on dev.
+
+        What training alone learnt and what came from the others often add up; which mixture is best differs by silo.
+        """
+        last, model = len(self.course.stages) - 1, bench.model
+        before = self.state.newest("stage", last, last + 1) if last > 0 and self.course.stages[last].blend else {}
+        if not before:
+            return
+        first = _fill(model, before)
+        for now in (self.state.newest("stage", last + 1, last + 2), self.state.newest("personal", 0, end)):
+            second = _fill(model, now)
+            for share in BLENDS if now else ():
+                model.load({name: torch.lerp(first[name], second[name], share) for name in first})
+                values = self._scores(bench, "dev")[self.skill.higher_is_better]
+                self._remember_best(model, "blended", [float(value) for value in values], end)
 
     def _check(self, bench: Bench, round_number: int, point: Literal["personal", "best"]) -> None:
         """Note which of the corrections people made here the model gets right now."""
@@ -297,7 +316,9 @@ class Silo:
             self._remember_best(model, point, values[self.skill.higher_is_better], round_number)
         return {f"{point}/{split}/{metric}": Summary.of(array) for metric, array in scores.items()}
 
-    def _remember_best(self, model: FlatModel, point: Point, values: list[float], round_number: int) -> None:
+    def _remember_best(
+        self, model: FlatModel, point: Point | Literal["blended"], values: list[float], round_number: int
+    ) -> None:
         if not values:
             return
         best, score = self.state.best(), sum(values) / len(values)
@@ -383,6 +404,14 @@ class Before:
     def views(self, model: FlatModel) -> list[Tensor]:
         """The values in the shapes of the trained parameters."""
         return model.trained_views(self._private, self._shared)
+
+
+def _fill(model: FlatModel, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put tensors, of whatever stage, into the model, and the rest as loaded; returns a copy of its whole state."""
+    model.reset()
+    model.buffer.copy_(model.loaded)
+    model.load(tensors)
+    return {name: value.clone() for name, value in model.state().items()}
 
 
 def _equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor
 
@@ -21,7 +22,7 @@ class Best:
     """The model that did best on the silo's own dev split so far."""
 
     score: float
-    point: Point
+    point: Point | Literal["blended"]
     round: int
 
 

@@ -33,6 +33,7 @@ class FedMatchOptions(Federated):
     share: Literal["full", "low_rank"] = "full"
     adapter_width: int = 32  # of the shared patch, with share = "low_rank"
     alone_first: bool = True  # also train alone, so that the best model on dev is never worse than without the others
+    blend: bool = True  # with alone_first: the best model may be a mixture of both
 
     def __post_init__(self) -> None:
         if not 0 < self.patch_rate < float("inf"):
@@ -85,7 +86,9 @@ def _stages(plan: Plan, options: FedMatchOptions) -> tuple[Stage, ...]:
         rates=options.rates(),
         local=replace(plan.local, epochs=plan.local.epochs * options.aggregate_every),
     )
-    return (alone(plan, options), replace(federated, fresh=True)) if options.alone_first else (federated,)
+    if not options.alone_first:
+        return (federated,)
+    return (alone(plan, options), replace(federated, fresh=True, blend=options.blend))
 
 
 def alone(plan: Plan, options: Common) -> Stage:

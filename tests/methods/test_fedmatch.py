@@ -14,7 +14,7 @@ from fedqa.errors import ConfigError
 from fedqa.federation.course import Choice, Stage
 from fedqa.federation.messages import Train, Update
 from fedqa.federation.sharing import compile_layout
-from fedqa.federation.silo_state import SiloState
+from fedqa.federation.silo_state import Best, SiloState
 from fedqa.methods import patches_of, stages_of
 from fedqa.methods.method import Plan
 from fedqa.models.backbones import load_backbone
@@ -111,10 +111,14 @@ def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], message: s
 # -- never worse than alone --------------------------------------------------------------------------------------
 
 
-def best(folder: Path, silo: str) -> float:
-    found = SiloState(folder / "silos" / silo / "state").best()
+def state_of(folder: Path, silo: str) -> SiloState:
+    return SiloState(folder / "silos" / silo / "state")
+
+
+def best(folder: Path, silo: str) -> Best:
+    found = state_of(folder, silo).best()
     assert found is not None
-    return found.score
+    return found
 
 
 def test_training_alone_comes_first_and_the_federated_stage_starts_afresh() -> None:
@@ -160,7 +164,29 @@ def test_the_best_model_is_never_worse_on_dev_than_training_alone(tmp_path: Path
     toy_run(toy_course("isolated"), tmp_path / "isolated")
     toy_run(toy_course("fedmatch"), tmp_path / "fedmatch")
     for silo in SIZES:
-        assert best(tmp_path / "fedmatch", silo) >= best(tmp_path / "isolated", silo)
+        assert best(tmp_path / "fedmatch", silo).score >= best(tmp_path / "isolated", silo).score
+
+
+def test_the_best_model_may_be_a_mixture_of_alone_and_together(tmp_path: Path) -> None:
+    toy_run(toy_course("fedmatch", local=Local(batch=4, learning_rate=0.05)), tmp_path)
+    mixed = [silo for silo in SIZES if best(tmp_path, silo).point == "blended"]
+    assert mixed, "of four toy silos, at least one does best with a mixture"
+    for silo in mixed:
+        state = state_of(tmp_path, silo)
+        alone = state.newest("stage", 1, 2)
+        together = (state.newest("stage", 2, 3), state.newest("personal", 0, 99))
+        kept = state.best_tensors()
+
+        def off(share: float, now: dict[str, torch.Tensor]) -> float:
+            mixtures = {name: (1 - share) * alone[name] + share * now[name] for name in alone.keys() & now.keys()}
+            return max(float((kept[name] - value).abs().max()) for name, value in mixtures.items())
+
+        assert min(off(share, now) for share in (0.25, 0.5, 0.75) for now in together) < 1e-6
+
+
+def test_without_blending_the_best_is_one_of_the_models_themselves(tmp_path: Path) -> None:
+    toy_run(toy_course("fedmatch", blend=False), tmp_path)
+    assert {best(tmp_path, silo).point for silo in SIZES} <= {"received", "personal"}
 
 
 @pytest.mark.parametrize("share", ["full", "low_rank"])
