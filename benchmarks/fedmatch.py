@@ -83,6 +83,7 @@ METHODS = (
     arm("FedBN", "fedbn", UNIFORM),
     arm("FedAvg", "fedavg", UNIFORM),
     fedmatch("FedMatch"),
+    fedmatch("FedMatch blended", alone_first=True),
     arm("FedAvg CS", "fedavg", {**UNIFORM, "sample": 2}),
     fedmatch("FedMatch CS", sample=2),
     arm("central", "central"),
@@ -114,7 +115,7 @@ BEYOND = (
     fedmatch("ablation: patch rate 1", patch_rate=1.0),
     arm("ablation: listwise loss", "fedmatch", FEDMATCH, skills={"match": {**MATCH, "loss": "listwise"}}),
 )
-QUICK = ("BM25", "zero-shot", "BERT alone", "FedAvg", "FedMatch", "low-rank")
+QUICK = ("BM25", "zero-shot", "BERT alone", "FedAvg", "FedMatch", "FedMatch blended", "low-rank")
 
 
 def main(quick: bool = False) -> None:

@@ -8,16 +8,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.study.statistics import Cell, Pair, Results, Versus, best_on_dev, compare, kept
+from benchmarks.study.statistics import Pair, Results, Versus, compare
 from fedqa.errors import ConfigError
+from fedqa.federation.messages import Point
 
 FEDMATCH, ALONE = "FedMatch", "BERT alone"
-CHOSEN = "FedMatch, best of all on dev"
+BLENDED = "FedMatch blended"  # with training alone, by dev; scored at `best`, where its mixture is
 METRICS = ("map", "mrr")
 VARIANTS = ("I+PAL", "I+LR", "O+PAL", "O+LR", "V+PAL", "V+LR", "H+PAL", "H+LR", "H+LR as run")
 METHODS = (
     *("BM25", "zero-shot", "ESIM", "RE2", ALONE, "CoverQuery", "LG-FedAvg", "FedPer", "FedBN", "FedAvg"),
-    *(FEDMATCH, "FedAvg CS", "FedMatch CS", "central"),
+    *(FEDMATCH, BLENDED, "FedAvg CS", "FedMatch CS", "central"),
 )
 RIVALS = (ALONE, "zero-shot", "FedAvg", "central")
 BEYOND = ("low-rank", "lorar weights", "nearest weights")
@@ -26,6 +27,7 @@ MEANINGS = {
     "BM25": "words in common",
     "zero-shot": "model as loaded",
     "CoverQuery": "pooled, with decoys",
+    BLENDED: "with alone, by dev",
     "FedAvg CS": "some silos a round",
     "FedMatch CS": "some silos a round",
     "central": "all data pooled",
@@ -166,29 +168,27 @@ class Findings:
     setup: Setup
     alone: Compared
     rivals: Compared
+    blended: Compared  # against the `best` models of the others
     beyond: Compared
     ablations: Compared
     others: Compared
     silos: Mapping[str, Versus]
-    chosen: Mapping[Cell, str]
 
     def methods(self) -> list[str]:
         return [arm for arm in METHODS if arm in self.results]
 
 
 def findings_of(results: Results, setup: Setup) -> Findings:
-    both = FEDMATCH in results and ALONE in results
-    chosen = best_on_dev(results, FEDMATCH, ALONE) if both else {}
     return Findings(
         results=results,
         setup=setup,
-        alone={m: compare(_against_alone(results, chosen, m)) for m in METRICS},
+        alone={m: compare(_pairs(results, m, [(a, ALONE, a) for a in METHODS if a != ALONE])) for m in METRICS},
         rivals={m: compare(_pairs(results, m, [(FEDMATCH, arm, arm) for arm in RIVALS])) for m in METRICS},
+        blended={m: compare(_pairs(results, m, [(BLENDED, a, a) for a in (*RIVALS, FEDMATCH)])) for m in METRICS},
         beyond=_against_fedmatch(results, [arm for arm in BEYOND if arm in results]),
         ablations=_against_fedmatch(results, [arm for arm in results.by_arm if arm.startswith(ABLATION)]),
         others=_against_fedmatch(results, unplaced(results, setup)),
-        silos=compare(_at_like_points(results, chosen)) if both else {},
-        chosen=chosen,
+        silos=compare(_pairs(results, "map", [(arm, ALONE, arm) for arm in (FEDMATCH, BLENDED)])),
     )
 
 
@@ -205,29 +205,18 @@ def unplaced(results: Results, setup: Setup) -> list[str]:
 
 
 def _pairs(results: Results, metric: str, named: Sequence[tuple[str, str, str]]) -> dict[str, Pair]:
-    """Pairs of arms (first, second, name) at the personal point."""
+    """Pairs of arms (first, second, name) at the point of the first."""
     return {
-        name: (results.cells(first, metric), results.cells(second, metric))
+        name: (results.cells(first, metric, point_of(first)), results.cells(second, metric, point_of(first)))
         for first, second, name in named
         if first in results and second in results
     }
 
 
-def _against_alone(results: Results, chosen: Mapping[Cell, str], metric: str) -> dict[str, Pair]:
-    """At the personal point; what was chosen among `best` models, against the `best` of BERT alone."""
-    pairs = _pairs(results, metric, [(arm, ALONE, arm) for arm in METHODS if arm != ALONE])
-    if chosen:
-        pairs[CHOSEN] = (kept(results, chosen, metric), results.cells(ALONE, metric, "best"))
-    return pairs
+def point_of(arm: str) -> Point:
+    """Where an arm is scored: after the local step, as in the paper, unless its model is made by choosing on dev."""
+    return "best" if arm == BLENDED else "personal"
 
 
 def _against_fedmatch(results: Results, arms: Sequence[str]) -> Compared:
     return {m: compare(_pairs(results, m, [(arm, FEDMATCH, arm) for arm in arms])) for m in METRICS}
-
-
-def _at_like_points(results: Results, chosen: Mapping[Cell, str]) -> dict[str, Pair]:
-    pairs = {
-        f"FedMatch, {point}": (results.cells(FEDMATCH, "map", point), results.cells(ALONE, "map", point))
-        for point in ("personal", "best")
-    }
-    return pairs | {CHOSEN: (kept(results, chosen, "map"), results.cells(ALONE, "map", "best"))}

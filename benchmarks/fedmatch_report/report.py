@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks.fedmatch_report.arms import (
     ALONE,
-    CHOSEN,
+    BLENDED,
     FEDMATCH,
     MEANINGS,
     METRICS,
@@ -22,6 +22,7 @@ from benchmarks.fedmatch_report.arms import (
     Findings,
     Setup,
     findings_of,
+    point_of,
 )
 from benchmarks.fedmatch_report.curves import figure_sections
 from benchmarks.fedmatch_report.text import lead, tiles
@@ -29,7 +30,7 @@ from benchmarks.study.charts import gain_chart
 from benchmarks.study.page import Block, FactList, Grid, Note, Page, Section, notes_of, terminals, write_page
 from benchmarks.study.published import Published, published
 from benchmarks.study.runner import Outcome
-from benchmarks.study.statistics import Results, kept
+from benchmarks.study.statistics import Results
 from benchmarks.study.tables import (
     MARKS,
     METHOD_OF_TESTS,
@@ -120,8 +121,7 @@ def _comparisons(found: Findings, paper: Published) -> list[Section]:
     against = [block for metric in METRICS for block in _versus(found, paper, metric)]
     if not against:
         return []
-    short = {"best of all on dev" if name == CHOSEN else name: v for name, v in found.alone["map"].items()}
-    drawn = gain_chart(short, over=ALONE, metric="MAP", strong=[FEDMATCH])
+    drawn = gain_chart(found.alone["map"], over=ALONE, metric="MAP", strong=[FEDMATCH, BLENDED])
     blocks = [*([drawn] if drawn else []), *_silo_by_silo(found), *against, Note(METHOD_OF_TESTS), Note(MARKS)]
     return [Section("comparisons", "Is it better?", blocks)]
 
@@ -134,7 +134,8 @@ def _versus(found: Findings, paper: Published, metric: str) -> list[Block]:
     ours = {arm: paper.gain("methods", (FEDMATCH, arm), metric) for arm in rivals}
     grids = [
         versus_grid(f"{name}: each method against {ALONE}", alone, paper=over, folded=folded),
-        versus_grid(f"{name}: FedMatch against other methods", rivals, paper=ours, folded=folded),
+        versus_grid(f"{name}: {FEDMATCH} against other methods", rivals, paper=ours, folded=folded),
+        versus_grid(f"{name}: {BLENDED} against other methods", found.blended[metric], paper=ours, folded=folded),
     ]
     return [grid for grid in grids if grid.rows]
 
@@ -147,9 +148,9 @@ def _silo_by_silo(found: Findings) -> list[Block]:
             f"Never worse than alone? MAP minus that of {ALONE}, silo by silo", found.silos, found.results.silos
         ),
         Note(
-            f"“{CHOSEN}”: per silo and seed, whichever of FedMatch's best model and that of {ALONE} has the higher MAP "
-            f"on the silo's dev questions (FedMatch if equal), scored on test. It and “best” are compared with the "
-            f"best model of {ALONE}, “personal” with the personal one."
+            f"“{BLENDED}” trains alone first, then together, and keeps what is best on the silo's dev questions: one "
+            "of the models themselves, or a mixture of a quarter, a half or three quarters. It is compared with the "
+            "models that other methods keep by dev, all else with the models after the local step."
         ),
     ]
 
@@ -158,12 +159,9 @@ def _silo_by_silo(found: Findings) -> list[Block]:
 
 
 def _methods(found: Findings, paper: Published) -> list[Section]:
-    lines = [_scored(found.results, arm, note=MEANINGS.get(arm, "")) for arm in found.methods()]
+    lines = [_scored(found.results, arm, point=point_of(arm), note=MEANINGS.get(arm, "")) for arm in found.methods()]
     if not lines:
         return []
-    if found.chosen:
-        cells = {metric: kept(found.results, found.chosen, metric) for metric in METRICS}
-        lines.append(Scored(CHOSEN, cells, note="best models, by dev"))
     beside = Beside(paper, "methods")
     grid = scores_grid(
         "Table 3: methods, test scores after the local step, with the published ones below",
@@ -193,7 +191,7 @@ def _scored(results: Results, arm: str, *, label: str = "", point: Point = "pers
     """A line of a table; the paper's scores are of the personal point, so only there they stand beside."""
     cells = {metric: results.cells(arm, metric, point) for metric in METRICS}
     published = label or arm if point == "personal" else ""
-    return Scored(label or arm, cells, published, note, strong=arm == FEDMATCH)
+    return Scored(label or arm, cells, published, note, strong=arm in (FEDMATCH, BLENDED))
 
 
 def _headline_note(found: Findings) -> str:

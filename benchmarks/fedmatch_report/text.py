@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the FedMatch study found, in sentences made of its numbers: true whatever these are."""
 
-from benchmarks.fedmatch_report.arms import ALONE, CHOSEN, FEDMATCH, Findings
+from benchmarks.fedmatch_report.arms import ALONE, BLENDED, FEDMATCH, Findings
 from benchmarks.study.published import Published
 from benchmarks.study.statistics import overall
 from benchmarks.study.tables import below, bytes_share
@@ -86,7 +86,7 @@ def _ranked(found: Findings) -> list[str]:
 
 
 def _by_silo(found: Findings) -> list[str]:
-    versus = found.silos.get("FedMatch, personal")
+    versus = found.silos.get(FEDMATCH)
     if versus is None:
         return []
     lower = [f"{silo} ({signed(versus.by_silo[silo])})" for silo in below(versus)]
@@ -96,16 +96,18 @@ def _by_silo(found: Findings) -> list[str]:
 
 
 def _kept_on_dev(found: Findings) -> list[str]:
-    versus = found.silos.get(CHOSEN)
+    versus = found.silos.get(BLENDED)
     if versus is None:
         return []
-    alone = sum(arm == ALONE for arm in found.chosen.values())
     lower = below(versus)
-    where = f"below it in {listed(lower)}" if lower else "below it in no silo"
+    where = f"below {ALONE} in {listed(lower)}" if lower else f"below {ALONE} in no silo"
+    against = [
+        f"from {name} by {signed(other.bootstrap.difference)} ({interval(other.bootstrap)}: {verdict(other)})"
+        for name, other in found.blended["map"].items()
+    ]
     return [
-        f"If each silo keeps whichever of the two is better on its dev questions ({ALONE} in {alone} of "
-        f"{len(found.chosen)} cases), MAP differs from the best of {ALONE} by {signed(versus.bootstrap.difference)} "
-        f"({interval(versus.bootstrap)}) and is {where}."
+        "If each silo keeps what is best on its dev questions of the model it trained alone, the one it trained with "
+        f"the others, and their mixtures, MAP differs {listed(against)}, and is {where}."
     ]
 
 

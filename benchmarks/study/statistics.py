@@ -106,28 +106,6 @@ def _mean_of_means(cells: Iterable[Array]) -> float:
     return fmean(float(values.mean()) for values in cells)
 
 
-def best_on_dev(results: Results, first: str, second: str, metric: str = "map") -> dict[Cell, str]:
-    """Which of two arms a silo would keep: that whose `best` model has the higher mean on dev; equal, the first."""
-    seeds = [seed for seed in results.by_arm[first] if seed in results.by_arm[second]]
-    chosen = {}
-    for seed in seeds:
-        ours, theirs = (results.by_arm[arm][seed].dev["best"] for arm in (first, second))
-        for silo in ours:
-            better = _dev_mean(theirs[silo][metric]) > _dev_mean(ours[silo][metric])
-            chosen[seed, silo] = second if better else first
-    return chosen
-
-
-def _dev_mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0  # without dev questions nothing speaks for either
-
-
-def kept(results: Results, chosen: Mapping[Cell, str], metric: str) -> Cells:
-    """Test scores of the `best` models of the arms chosen."""
-    scores = {arm: results.cells(arm, metric, "best") for arm in set(chosen.values())}
-    return {cell: scores[arm][cell] for cell, arm in chosen.items() if cell in scores[arm]}
-
-
 # -- two arms ----------------------------------------------------------------------------------------------------
 
 

@@ -6,11 +6,9 @@ from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import (
     Cells,
     Results,
-    best_on_dev,
     by_seed,
     by_silo,
     compare,
-    kept,
     macro_bootstrap,
     overall,
 )
@@ -111,25 +109,6 @@ def test_other_questions_cannot_be_compared() -> None:
     other = {**SMALL, (1, "b"): np.array([0.5])}
     with pytest.raises(RunError, match="x: silo 'b' with seed 1 has 1 test questions on one side and 2 on the other"):
         compare({"x": (other, SMALL)})
-
-
-def test_a_silo_keeps_the_arm_that_is_better_on_dev_whatever_test_says() -> None:
-    ours = outcome("ours", 0, {"a": [0.1], "b": [0.2], "c": [0.3]}, dev={"a": [0.9, 0.5], "b": [0.4], "c": [0.6]})
-    theirs = outcome("theirs", 0, {"a": [1.0], "b": [0.0], "c": [0.7]}, dev={"a": [0.6, 0.6], "b": [0.5], "c": [0.6]})
-    results = Results.of([ours, theirs])
-    chosen = best_on_dev(results, "ours", "theirs")
-    # a: 0.7 against 0.6; b: 0.4 against 0.5; c: equal, so the first
-    assert chosen == {(0, "a"): "ours", (0, "b"): "theirs", (0, "c"): "ours"}
-    assert {silo: list(v) for (_, silo), v in kept(results, chosen, "map").items()} == {
-        "a": [0.1],
-        "b": [0.0],
-        "c": [0.3],
-    }
-
-
-def test_a_silo_without_dev_questions_keeps_the_first() -> None:
-    both = [outcome(arm, 0, {"a": [1.0]}, dev={"a": []}) for arm in ("ours", "theirs")]
-    assert best_on_dev(Results.of(both), "ours", "theirs") == {(0, "a"): "ours"}
 
 
 def test_costs_are_means_over_seeds() -> None:
