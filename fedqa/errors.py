@@ -6,7 +6,9 @@ FedQAError
 ├── DataError      documents and examples
 ├── ModelError     loading or tagging a model
 ├── BoundaryError  a message that may not cross a silo's boundary
-└── RunError       a run folder that cannot be used
+├── RunError       a run folder that cannot be used
+├── StoreError     a silo's store (fedqa.store)
+└── IntakeError    a file that somebody uploads (fedqa.intake)
 """
 
 from collections.abc import Iterable

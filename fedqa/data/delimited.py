@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV and TSV: a file or a folder of files, one row for each question and answer, columns named in the first line."""
+"""CSV and TSV: a file or a folder of files, one row for each question and answer, columns named in the first line.
+
+A file with all columns of `fedqa.data.complete_rows` holds documents and complete examples.
+"""
 
 import csv
 import io
@@ -7,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedqa.data.complete_rows import COLUMNS as COMPLETE
+from fedqa.data.complete_rows import CompleteRows
 from fedqa.data.door import Door, shorten
 from fedqa.data.files import find_files, read_text, split_of
 from fedqa.data.records import Collection
@@ -39,21 +44,33 @@ def read(
     """
     columns = dict(zip(COLUMNS, (question, answer, context, answer_start, label, id, split, key), strict=True))
     rows = Rows()
+    complete, documents_alone = CompleteRows(rows.door), False
     for file in find_files(path, ".csv", ".tsv", ".tab"):
         for line, values in table(rows.door, file, columns, delimiter=delimiter, quote=quote, encoding=encoding):
             with rows.door.record(f"{file.name}:{line}"):
-                rows.add(row_from(values, f"{file.stem}-{line}", split_of(file), no_answer))
-    return rows.collection(str(path))
+                made_id = f"{file.stem}-{line}"
+                if "evidence" in values:
+                    documents_alone = True
+                    complete.add(values, made_id)
+                else:
+                    rows.add(row_from(values, made_id, split_of(file), no_answer))
+        complete.finish()
+    return rows.collection(str(path), documents_alone=documents_alone)
 
 
 def table(
     door: Door, file: Path, columns: Mapping[str, str], *, delimiter: str = "", quote: str = '"', encoding: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a file as values by COLUMNS, each with the line it begins on. Rows of the wrong width stay out."""
+    """The rows of a file as values by column, each with the line it begins on. Rows of the wrong width stay out.
+
+    The columns are those asked for, or those of complete rows if all of them are there.
+    """
     delimiter = _character("delimiter", delimiter) or ("\t" if file.suffix.lower() in (".tsv", ".tab") else ",")
     records = _records(door, file, read_text(file, encoding), delimiter, _character("quote", quote))
     _, header = next(records, (0, []))
-    positions = _positions(file, [name.strip() for name in header], columns)
+    names = [name.strip() for name in header]
+    complete = set(names).issuperset(COMPLETE) and all(columns.get(name, name) == name for name in COMPLETE)
+    positions = _positions(file, names, dict(zip(COMPLETE, COMPLETE, strict=True)) if complete else columns)
     for line, record in records:
         if len(record) == len(header):
             yield line, {column: record[position] for column, position in positions.items()}

@@ -91,6 +91,8 @@ class Door:
         answers = tuple(dict.fromkeys(map(usable_answer, example.answers)))
         for span in example.evidence:
             assert 0 <= span.start < span.end <= len(self._documents[span.document].text)
+        if not (storable(example.key) and storable(example.sql)):
+            raise Refused("its key or SQL holds characters that no file can", "write the file again as UTF-8")
         self._claim("example", example.id)
         evidence = tuple(dict.fromkeys(example.evidence))
         self._examples[example.id] = replace(example, question=question, answers=answers, evidence=evidence)
@@ -104,7 +106,7 @@ class Door:
     def _claim(self, kind: str, id: str) -> None:
         if not id.strip():
             raise Refused(f"the {kind} has an empty id", "give it an id, or leave the id out to have one made")
-        if _UNUSABLE.search(id):
+        if not storable(id):
             raise Refused(f"the id {shown(id)} holds characters that no file can", "give it another id")
         place = self._places.setdefault(f"{kind} {id}", self.place)
         if id in (self._documents if kind == "document" else self._examples):
@@ -186,7 +188,12 @@ def usable_answer(text: str) -> str:
 
 
 def usable_title(text: str) -> str:
-    return fold(_printable(text, "title"))[:MAX_TITLE]
+    return fold(_printable(text, "title"))[:MAX_TITLE].rstrip()
+
+
+def storable(text: str) -> bool:
+    """Whether every file and database can hold it: no NUL, no half of a surrogate pair."""
+    return not _UNUSABLE.search(text)
 
 
 def fold(text: str) -> str:

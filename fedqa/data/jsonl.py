@@ -3,11 +3,14 @@
 
 {"document": {"id": "leaflet-3", "title": "Fasting", "text": "Nothing to eat for six hours before the scan."}}
 {"question": "How long before the scan may I not eat?", "answer": "six hours", "document": "leaflet-3"}
+
+A line may also be a complete example (`fedqa.data.complete`), with any number of answers.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from fedqa.data.complete import from_plain, is_complete
 from fedqa.data.door import Door, field
 from fedqa.data.files import find_files, json_lines, parse_line, split_of
 from fedqa.data.records import Collection
@@ -37,6 +40,8 @@ def read(
                 value = parse_line(line)
                 if isinstance(value, dict) and isinstance(value.get("document"), dict):
                     _add_document(rows.door, value["document"])
+                elif is_complete(value):
+                    rows.door.example(from_plain(rows.door, value))
                 else:
                     values = _values(value, columns)
                     rows.add(row_from(values, f"{file.stem}-{number}", split_of(file), no_answer))

@@ -104,11 +104,21 @@ def row_from(values: Mapping[str, object], id: str, split: Split | None, no_answ
         answer=None if unanswered else answer,
         context=context,
         document=document,
-        answer_start=_offset(values),
+        answer_start=offset(values),
         label=_label(values),
         split=parse_split(_word(values, "split").strip()) or split,
         key=_word(values, "key").strip(),
     )
+
+
+def offset(values: Mapping[str, object]) -> int | None:
+    """The answer_start of a row, if it has one."""
+    text = _word(values, "answer_start").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
+        raise Refused(f"answer_start is {shown(text)}, not a whole number", "count characters from 0")
+    return int(text)
 
 
 def _example(row: Row, evidence: list[Span], answers: list[str]) -> Example:
@@ -126,15 +136,6 @@ def _word(values: Mapping[str, object], name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise Refused(f"the field {name!r} is {shown(value)}, not a text", "write a text")
     return str(value)
-
-
-def _offset(values: Mapping[str, object]) -> int | None:
-    text = _word(values, "answer_start").strip()
-    if not text:
-        return None
-    if not text.isdecimal() or len(text) > _MAX_DIGITS:
-        raise Refused(f"answer_start is {shown(text)}, not a whole number", "count characters from 0")
-    return int(text)
 
 
 def _label(values: Mapping[str, object]) -> bool:

@@ -61,15 +61,19 @@ def split(collection: Collection, seed: int, shares: tuple[float, float, float] 
     """Give every example a split, by question; `shares` are those of train, dev and test.
 
     A source that has all three splits keeps them. Otherwise all are assigned anew, answerable and unanswerable
-    questions each in these shares.
+    questions each in these shares; what is to be checked after each round is there to be learnt, so it is trained on.
     """
     _check_shares(shares)
     if {example.split for example in collection.examples}.issuperset(SPLITS):
         return replace(collection, examples=_completed(collection.examples))
     groups = by_question(collection.examples)
-    splits: dict[str, Split] = {}
+    splits: dict[str, Split] = {question: "train" for question, group in groups.items() if _checked(group)}
     for answerable in (True, False):
-        questions = [question for question, group in groups.items() if _answerable(group) is answerable]
+        questions = [
+            question
+            for question, group in groups.items()
+            if _answerable(group) is answerable and question not in splits
+        ]
         splits |= _assigned(questions, seed, shares)
     examples = (replace(example, split=splits[normalise(example.question)]) for example in collection.examples)
     return replace(collection, examples=tuple(examples))
@@ -121,6 +125,10 @@ def _closes(character: str) -> bool:
 
 def _answerable(group: Sequence[Example]) -> bool:
     return any(example.answerable for example in group)
+
+
+def _checked(group: Sequence[Example]) -> bool:
+    return any(example.check for example in group)
 
 
 def _completed(examples: Sequence[Example]) -> tuple[Example, ...]:

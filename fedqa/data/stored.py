@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 from fedqa.data.records import Collection
-from fedqa.errors import ConfigError
+from fedqa.errors import ConfigError, DataError
 
 
 def read(path: Path) -> Collection:
@@ -15,11 +15,11 @@ def read(path: Path) -> Collection:
     """
     from fedqa.store import Store  # brings a database library that no other format needs
 
-    store = Store.open(_address(path) if path.suffix == ".toml" else path)
-    try:
-        return store.collection()
-    finally:
-        store.close()
+    with Store.open(_address(path) if path.suffix == ".toml" else path) as store:
+        collection = store.collection()
+    if not collection.examples:
+        raise DataError(f"the store {path} holds no question yet; import some, or correct answers on the silo's page")
+    return collection
 
 
 def _address(path: Path) -> str | Path:
