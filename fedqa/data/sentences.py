@@ -38,6 +38,8 @@ def sentences_of(passage: Passage) -> tuple[Passage, ...]:
 
 
 def _ends(text: str, mark: re.Match[str]) -> bool:
-    around = text[max(0, mark.end() - 6) : mark.end() + 3]
-    goes_on = mark[0] == "." and (_GOES_ON.search(text[: mark.end()], mark.end() - 6) or _NUMBERED.search(around))
+    near = max(0, mark.end() - 6)
+    goes_on = mark[0] == "." and (
+        _GOES_ON.search(text, near, mark.end()) or _NUMBERED.search(text[near : mark.end() + 3])
+    )
     return not goes_on and not (mark[0].isascii() and _SMALL.match(text, mark.end()))
