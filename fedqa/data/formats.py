@@ -18,6 +18,7 @@ from fedqa.data import (
     squad_sentences,
     stored,
     tatqa,
+    text2sql,
     text2sql_pairs,
 )
 from fedqa.data.records import Collection
@@ -56,6 +57,7 @@ FORMATS: dict[str, Format] = {
         Format("squad_sentences", squad_sentences.read, "SQuAD's questions and answering sentences, line by line"),
         Format("store", stored.read, "a silo's own store: what its people added, asked and corrected"),
         Format("tatqa", tatqa.read, "TAT-QA: financial reports, the questions answered from their text"),
+        Format("text2sql", text2sql.read, "Text-to-SQL sets with their schema: geography.json, atis.json and others"),
         Format("text2sql_pairs", text2sql_pairs.read, "JSON lines of question and SQL"),
     )
 }
