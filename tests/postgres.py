@@ -15,14 +15,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-_PROGRAMS = ("initdb", "postgres")
 _PATIENCE_S = 60
 
 
 @contextmanager
 def running_server() -> Iterator[Path]:
     """The socket folder of a running server, where the user postgres may do anything; skips where there is none."""
-    missing = [program for program in _PROGRAMS if not shutil.which(program)]
+    missing = [program for program in ("initdb", "postgres") if not _found(program)]
     if missing:
         pytest.skip(f"PostgreSQL is not installed here: {' and '.join(missing)} not found")
     folder = Path(tempfile.mkdtemp(prefix="fedqa-pg-"))
@@ -40,6 +39,12 @@ def administer(folder: Path, *statements: str, database: str = "postgres") -> No
             connection.execute(statement.encode())
 
 
+def _found(program: str) -> str:
+    """Where a program of the server is; Debian keeps them off the path. Empty if nowhere."""
+    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
+    return shutil.which(program) or (str(kept[-1]) if kept else "")
+
+
 def _user(folder: Path) -> str | None:
     """Who runs the server: it refuses to be run by root."""
     if os.geteuid() != 0:
@@ -53,12 +58,12 @@ def _user(folder: Path) -> str | None:
 @contextmanager
 def _started(folder: Path, user: str | None) -> Iterator[None]:
     data = str(folder / "data")
-    making = ["initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    making = [_found("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
     subprocess.run(making, user=user, cwd=folder, check=True, capture_output=True, timeout=_PATIENCE_S)
     settings = {"listen_addresses": "", "unix_socket_directories": str(folder), "fsync": "off"}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     with (folder / "log").open("wb") as log:
-        command = ["postgres", "-D", data, *options]
+        command = [_found("postgres"), "-D", data, *options]
         process = subprocess.Popen(command, user=user, cwd=folder, stdout=log, stderr=log)
         try:
             _wait(folder, process)
