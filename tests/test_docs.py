@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every program and every alliance file in the documentation runs."""
+"""Every program in the documentation runs, and every file in it is understood."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from fedqa.config import load_project
+from fedqa.serving.settings import load_settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -31,10 +33,13 @@ def test_a_python_program_in_the_documentation_runs(
 
 
 @pytest.mark.parametrize("text", blocks("toml"))
-def test_an_alliance_file_in_the_documentation_is_understood(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "alliance.toml"
+def test_a_file_in_the_documentation_is_understood(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.toml"
     path.write_text(text, encoding="utf-8")
-    assert load_project(path).course.stages
+    if "store" in tomllib.loads(text):
+        assert load_settings(path).page.title
+    else:
+        assert load_project(path).course.stages
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
