@@ -106,11 +106,14 @@ class Stage:
     replica: Replica | None = None
     fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
     blend: bool = False  # after the last round, also try mixtures with the model that the stage before left
+    loss_window: int = 1  # steps whose mean is one loss of what silos tell of theirs
 
     def __post_init__(self) -> None:
         where = f"stage {self.name!r}"
         if self.rounds < 1:
             raise ConfigError(f"{where} needs at least 1 round, got {self.rounds}")
+        if self.loss_window < 1:
+            raise ConfigError(f"{where}: loss_window must be at least 1 step, got {self.loss_window}")
         check_rule(self.sharing, where)
         check_rates(self.rates, where)
         for channel in self.channel_options:

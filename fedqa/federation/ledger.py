@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,6 +45,9 @@ class Row:
 
     def chained(self, before: str) -> str:
         return hashlib.sha256(json.dumps([before, *astuple(self)]).encode()).hexdigest()
+
+
+_COLUMNS = ", ".join(field.name for field in fields(Row))
 
 
 class Ledger:
@@ -90,16 +93,15 @@ class Ledger:
         self._connection.execute("COMMIT")
 
     def rows(self) -> Iterator[Row]:
-        query = "SELECT time, course, round, kind, tensors, bytes, digest, privacy_budget FROM ledger ORDER BY rowid"
-        for values in self._connection.execute(query):
+        for values in self._connection.execute(f"SELECT {_COLUMNS} FROM ledger ORDER BY rowid"):
             yield Row(*values)
 
     def first_broken(self) -> int | None:
         """The number of the first row, from 1, that does not fit the chain; None if all do."""
-        chains = [chain for (chain,) in self._connection.execute("SELECT chain FROM ledger ORDER BY rowid")]
+        query = f"SELECT {_COLUMNS}, chain FROM ledger ORDER BY rowid"  # at once: rows may be added meanwhile
         before = ""
-        for number, (row, chain) in enumerate(zip(self.rows(), chains, strict=True), start=1):
-            if row.chained(before) != chain:
+        for number, (*values, chain) in enumerate(self._connection.execute(query), start=1):
+            if Row(*values).chained(before) != chain:
                 return number
             before = chain
         return None

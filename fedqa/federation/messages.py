@@ -4,8 +4,9 @@
 Coordinator to silo: `Train`, `Finish`, `Exchange`. Silo to coordinator: `Update`, `Report`, `Contribution`, `Refusal`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Literal
 
 from torch import Tensor
@@ -53,6 +54,12 @@ class LossSummary:
     last: float
     max: float
     min: float
+
+    @classmethod
+    def of(cls, losses: Sequence[float], window: int = 1) -> "LossSummary":
+        """Of the means of so many steps each, the first window first; what is left over at the end is a window too."""
+        means = [fmean(losses[start : start + window]) for start in range(0, len(losses), window)]
+        return cls(means[0], means[-1], max(means), min(means))
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,7 @@ class Silo:
         return tensors
 
     def _update(self, request: Train, model: FlatModel, delta: Tensor, trace: Trace, metrics: Metrics) -> Update:
-        losses = trace.losses
+        window = self._turn(request.round).stage.loss_window
         return Update(
             silo=self.name,
             course=request.course,
@@ -222,8 +222,8 @@ class Silo:
             delta=delta,
             n_examples=self.features.n_train,
             n_seen=trace.n_seen,
-            n_steps=len(losses),
-            loss=LossSummary(losses[0], losses[-1], max(losses), min(losses)),
+            n_steps=len(trace.losses),
+            loss=LossSummary.of(trace.losses, window),
             metrics=metrics,
         )
 
@@ -322,7 +322,9 @@ class Silo:
         if not values:
             return
         best, score = self.state.best(), sum(values) / len(values)
-        if best is None or score > best.score:
+        # Of rounds that are equally good the later one is kept, which has learnt more; what the end adds must be better.
+        later = round_number <= self.course.rounds
+        if best is None or score > best.score or (later and score == best.score):
             self.state.keep_best(Best(score, point, round_number), model.state())
 
     # -- channels ------------------------------------------------------------------------------------------------

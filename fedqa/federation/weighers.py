@@ -98,6 +98,7 @@ class LossReduction:
     estimator: Literal["max_min", "first_last"] = "max_min"
     floor: float = 1e-8  # the least reduction: if nobody's loss fell, plain weights are left
     cap_factor: float = 3.0
+    relative: bool = False  # to the loss it fell from, so that a silo with larger losses does not count more for it
 
     def __post_init__(self) -> None:
         if not 0 < self.floor < _MOST:
@@ -119,7 +120,8 @@ class LossReduction:
 
     def _reduction(self, update: Update) -> float:
         loss = update.loss
-        return loss.max - loss.min if self.estimator == "max_min" else loss.first - loss.last
+        start, end = (loss.max, loss.min) if self.estimator == "max_min" else (loss.first, loss.last)
+        return (start - end) / start if self.relative and start > 0 else start - end
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from fedqa.evaluation.words import count, listed
 from fedqa.serving.learning import Learning, learnt
 from fedqa.store import Origin, Store, StoredExample
 
@@ -15,6 +16,12 @@ State = Literal["learned", "forgotten", "not yet", "waiting"]
 MADE_HERE: tuple[Origin, ...] = ("annotated", "corrected")
 WAITING = "waiting for the next training"
 _MOST = 500  # of each origin, the newest
+_SAID: Mapping[State, str] = {
+    "learned": "learned",
+    "forgotten": "forgotten again",
+    "not yet": "not learned yet",
+    "waiting": "waiting",
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,13 @@ class Corrections:
     lines: Sequence[Line]
     total: int
     counts: Mapping[State, int]
+
+    @property
+    def words(self) -> str:
+        """`3 learned and 1 waiting`."""
+        return listed(
+            [f"{count(self.counts[state])} {said}" for state, said in _SAID.items() if self.counts.get(state)]
+        )
 
 
 def corrections(store: Store, run: Path | None, silo: str) -> Corrections:

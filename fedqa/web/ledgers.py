@@ -6,7 +6,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,36 @@ from fedqa.tables import from_table
 from fedqa.web.plain_words import Said, said
 
 UNREADABLE = "The ledger of this run cannot be read: it is no database, or was damaged or changed by another program."
+
+
+@dataclass(frozen=True)
+class Told:
+    """A message as programs are told of it, and the columns of a file."""
+
+    run: str
+    number: int
+    time: str
+    round: int
+    kind: str
+    words: str
+    text_left: bool  # whether it carried text in clear
+    bytes: int
+    tensors: str
+    digest: str
+    privacy_budget: float | None
+    course: str
+
+
+@dataclass(frozen=True)
+class RunTold:
+    run: str
+    messages: int
+    bytes: int
+    text_left: int  # messages with text in clear
+    complete_and_unaltered: bool
+    first_broken_row: int | None
+    missing_rounds: Sequence[int]
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -51,19 +81,21 @@ class Message:
         except (ValueError, TypeError, AttributeError):
             return self.row.tensors
 
-    def table(self) -> dict[str, object]:
-        """For programs."""
-        fields = {"run": self.run, "number": self.number, **asdict(self.row)}
-        return fields | {"words": self.said.sentence, "text_left": self.said.in_clear}
+    @property
+    def told(self) -> Told:
+        words, text_left = self.said.sentence, self.said.in_clear
+        return Told(run=self.run, number=self.number, words=words, text_left=text_left, **asdict(self.row))
 
 
 @dataclass(frozen=True)
 class RunLedger:
-    """The ledger of one run. `broken` is the first row that does not fit the chain."""
+    """The ledger of one run. A chain of digests shows what was altered or taken out, but not what was cut off its end:
+    hence `missing`."""
 
     run: str
     messages: Sequence[Message] = ()
-    broken: int | None = None
+    broken: int | None = None  # the first row that does not fit the chain
+    missing: Sequence[int] = ()  # rounds for which an update of this silo was used, and none is written down
     problem: str = ""
 
     @property
@@ -77,11 +109,20 @@ class RunLedger:
 
     @property
     def whole(self) -> bool:
-        return self.broken is None and not self.problem
+        return self.broken is None and not self.missing and not self.problem
 
-    def table(self) -> dict[str, object]:
-        found = {"run": self.run, "messages": len(self.messages), "bytes": self.bytes, "text_left": self.in_clear}
-        return found | {"complete_and_unaltered": self.whole, "first_broken_row": self.broken, "problem": self.problem}
+    @property
+    def told(self) -> RunTold:
+        return RunTold(
+            run=self.run,
+            messages=len(self.messages),
+            bytes=self.bytes,
+            text_left=self.in_clear,
+            complete_and_unaltered=self.whole,
+            first_broken_row=self.broken,
+            missing_rounds=self.missing,
+            problem=self.problem,
+        )
 
 
 def ledgers(settings: Settings) -> list[RunLedger]:
@@ -89,20 +130,30 @@ def ledgers(settings: Settings) -> list[RunLedger]:
     found: dict[Path, str] = {}
     for skill, run in settings.runs.items():
         found.setdefault(run, f"{run.name} ({skill})")
-    paths = {run: RunFolder(run).silo(settings.name) / "ledger.sqlite" for run in found}
-    return [_read(path, found[run]) for run, path in paths.items() if path.exists()]
+    runs = {name: RunFolder(run) for run, name in found.items()}
+    paths = {name: run.silo(settings.name) / "ledger.sqlite" for name, run in runs.items()}
+    return [_read(path, name, _used(runs[name], settings.name)) for name, path in paths.items() if path.exists()]
 
 
-def _read(path: Path, run: str) -> RunLedger:
+def _read(path: Path, run: str, used: set[int]) -> RunLedger:
     ledger = Ledger(path)
     try:
         rows = [_checked(row) for row in ledger.rows()]
         messages = [Message(run, number, row) for number, row in enumerate(rows, start=1)]
-        return RunLedger(run, messages, ledger.first_broken())
+        missing = sorted(used - {row.round for row in rows if row.kind == "update"})
+        return RunLedger(run, messages, ledger.first_broken(), missing)
     except (sqlite3.Error, FedQAError):
         return RunLedger(run, problem=UNREADABLE)
     finally:
         ledger.close()
+
+
+def _used(run: RunFolder, silo: str) -> set[int]:
+    """The rounds in which an update of this silo was used; none if that cannot be read."""
+    try:
+        return {record.round for record in run.records() if silo in record.accepted}
+    except FedQAError:
+        return set()
 
 
 def _checked(row: Row) -> Row:
@@ -132,14 +183,11 @@ def kinds(found: Sequence[RunLedger]) -> list[str]:
     return sorted({message.row.kind for ledger in found for message in ledger.messages})
 
 
-COLUMNS = ("run", "number", "time", "round", "kind", "words", "bytes", "tensors", "digest", "privacy_budget", "course")
-
-
 def to_csv(messages: Sequence[Message]) -> bytes:
     """A line for each message, in UTF-8 with the mark by which spreadsheets know it; none of them runs a cell."""
     target = io.StringIO(newline="")
     writer = csv.writer(target, quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
-    for table in (message.table() for message in messages):
-        writer.writerow(["" if table[column] is None else marked(str(table[column])) for column in COLUMNS])
+    writer.writerow(field.name for field in fields(Told))
+    for message in messages:
+        writer.writerow("" if value is None else marked(str(value)) for value in astuple(message.told))
     return target.getvalue().encode("utf-8-sig")

@@ -115,7 +115,7 @@ def seconds_left(status: TrainingStatus, found: Trained | None) -> float | None:
 def left_out(folder: Path, silo: str) -> list[LeftOut]:
     """What was wrong with this silo's data when it was last read; places without the way to their files."""
     path = RunFolder(folder).silo(silo) / "quarantine.tsv"
-    lines = path.read_text(encoding="utf-8").splitlines()[1:] if path.exists() else []
+    lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
     cells = (line.split("\t") for line in lines)
     return [LeftOut(*(pathless(cell) for cell in row)) for row in cells if len(row) == 3]
 
@@ -157,8 +157,9 @@ def comparison(folder: Path, silo: str) -> list[Compared]:
     run = load_run(folder)
     if silo not in run.deciding:
         return []
-    together = [_compared(run, silo, point, *_MEANING[point]) for point in _MEANING]
-    return [*_alone(run, silo), *(row for row in together if row.dev or row.test)]
+    found = (_compared(run, silo, point, *_MEANING[point]) for point in _MEANING)
+    together = [row for row in found if row.dev or row.test]
+    return [*_alone(run, silo, max((row.questions for row in together), default=0)), *together]
 
 
 def _compared(run: Run, silo: str, point: Point, name: str, meaning: str) -> Compared:
@@ -167,11 +168,13 @@ def _compared(run: Run, silo: str, point: Point, name: str, meaning: str) -> Com
     return Compared(name, meaning, score(dev) if dev else None, score(test) if test else None, test.n if test else 0)
 
 
-def _alone(run: Run, silo: str) -> Iterator[Compared]:
+def _alone(run: Run, silo: str, questions: int) -> Iterator[Compared]:
     """From a run beside this one in which nothing was sent, or from a stage of this one."""
     for other in _isolated_beside(run):
+        if silo not in other.deciding:
+            continue
         row = _compared(other, silo, "best", "Alone", "this silo's own training, without the others")
-        if row.questions:
+        if row.questions == questions:  # a store may have got more since
             yield replace(row, alone=True)
             return
     metric = run.deciding[silo]
@@ -189,8 +192,8 @@ def _isolated_beside(run: Run) -> Iterator[Run]:
         if folder == run.folder or not (folder / "result.json").exists():
             continue
         try:
-            other = load_run(folder)
-            if other.course.method == ISOLATED:
+            if read_toml(course_file).get("course", {}).get("method") == ISOLATED:
+                other = load_run(folder)
                 check_comparable(run, other)
                 yield other
         except FedQAError:

@@ -353,3 +353,12 @@ def test_a_silo_that_missed_the_end_of_a_stage_says_so_instead_of_starting_anew(
     weights = setting.start_of(1).weights
     reply = setting.silos[0].handle(Train(course.fingerprint, 2, weights)).content
     assert reply == Refusal("ash", "missed_stage")
+
+
+def test_of_rounds_that_are_equally_good_the_later_is_kept(tmp_path: Path) -> None:
+    silo = silo_of(toy_course(rounds=2, local=Local(batch=4, learning_rate=0.0)), tmp_path)  # nothing changes
+    for number in (1, 2):
+        train(silo, number)
+    finish(silo)
+    best = silo.state.best()
+    assert best is not None and (best.round, best.point) == (2, "personal")

@@ -110,6 +110,19 @@ def test_a_row_that_was_altered_shows(north: TrainedSilo, visitor: Visitor) -> N
     assert not visitor.get("/api/ledger").json()["runs"][0]["complete_and_unaltered"]
 
 
+def test_rows_that_were_cut_off_the_end_show_though_the_chain_does_not_break(
+    north: TrainedSilo, visitor: Visitor
+) -> None:
+    tamper(north, "DELETE FROM ledger WHERE rowid > 1")
+    page = visitor.get("/ledger").text
+    assert "Incomplete: nothing is written down for 1 round in which an update of this silo was used" in page
+    assert "the first of them round 2" in page
+    assert "Complete and unaltered" not in page
+    (told,) = visitor.get("/api/ledger").json()["runs"]
+    assert (told["missing_rounds"], told["first_broken_row"]) == ([2], None)
+    assert not told["complete_and_unaltered"]
+
+
 @pytest.mark.parametrize("change", ["bytes = 'much'", "time = x'00'", "round = 'soon'"])
 def test_what_no_ledger_holds_is_a_ledger_that_cannot_be_read(
     north: TrainedSilo, visitor: Visitor, change: str

@@ -54,6 +54,14 @@ def test_the_models_of_a_silo_are_compared_with_what_it_reached_alone_in_a_run_b
     assert {row.questions for row in found.compared} == {4}
 
 
+def test_a_run_beside_with_other_questions_is_not_compared_with(tmp_path: Path) -> None:
+    write_run(tmp_path / "alone", course("isolated"), {**VALUES, "ash": {"best": [0, 1]}})
+    write_run(tmp_path / "empty", course("isolated"), {"birch": VALUES["birch"]})
+    found = trained(write_run(tmp_path / "fedavg"), "ash")
+    assert found is not None
+    assert not any(row.alone for row in found.compared)
+
+
 def test_a_run_of_another_seed_beside_is_not_compared_with(tmp_path: Path) -> None:
     write_run(tmp_path / "alone", course("isolated", seed=8))
     (tmp_path / "broken").mkdir()

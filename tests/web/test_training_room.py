@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomli_w
 from trained_silo import QUESTION, TrainedSilo
 from web_toys import Silo, Visitor
 
@@ -93,7 +95,9 @@ def test_what_became_of_a_correction_is_said(north: TrainedSilo) -> None:
     assert line["state"] in ("learned", "forgotten", "not yet")
     assert line["words"] in page
     learned_in(north, {1: False, 2: True})
-    assert "learned in round 2" in north.visitor("reader").get("/training").text
+    page = north.visitor("reader").get("/training").text
+    assert "learned in round 2" in page
+    assert "1 correction made here: 1 learned." in page
     learned_in(north, {1: True, 2: False})
     assert "forgotten again (was right in round 1)" in north.visitor("reader").get("/training").text
 
@@ -111,13 +115,15 @@ def learned_in(silo: TrainedSilo, rounds: dict[int, bool]) -> None:
 def test_refusals_are_said_in_words_and_names_are_text(north: TrainedSilo) -> None:
     lines = (north.run / "rounds.jsonl").read_text(encoding="utf-8").splitlines()
     table = json.loads(lines[1])
-    table["refused"] = [["<b>birch", "diverged"], ["ash", "<script>x"]]
+    table["refused"] = [["<b>birch", "diverged"], ["ash", "<script>x"], ["north", "failed"]]
     table["stage"], table["void"] = "<i>stage", True
     (north.run / "rounds.jsonl").write_text(f"{lines[0]}\n{json.dumps(table)}\n", encoding="utf-8")
     page = north.visitor("reader").get("/training").text
     assert "&lt;b&gt;birch: its losses or weights became infinite" in page
     assert "ash: a reason that has no words here" in page
     assert "Too few answers: this round changed nothing." in page
+    assert "Round 2 changed nothing: too few answers could be used." in page
+    assert "Round 2 did without this silo: the silo&#39;s work ended with an error" in page
     for code in ("<b>birch", "<script>x", "<i>stage"):
         assert code not in page
 
@@ -132,8 +138,9 @@ def test_questions_and_people_are_text_on_the_training_page(north: TrainedSilo) 
     assert "&lt;img src=x onerror=y&gt;?" in page
 
 
-def test_a_damaged_run_folder_is_said_in_words_without_a_path(north: TrainedSilo) -> None:
-    (north.run / "rounds.jsonl").write_text("nonsense\n", encoding="utf-8")
+@pytest.mark.parametrize("file", ["rounds.jsonl", "course.toml", "result.json"])
+def test_a_damaged_run_folder_is_said_in_words_without_a_path(north: TrainedSilo, file: str) -> None:
+    (north.run / file).write_text("nonsense\n", encoding="utf-8")
     for path in ("/training", "/training/now"):
         page = north.visitor("owner").get(path)
         assert page.status_code == 200
@@ -280,3 +287,29 @@ def test_a_training_can_be_stopped(north: TrainedSilo) -> None:
     assert stopped["state"] == "idle"
     assert stopped["message"].startswith("Stopped by Otto after round 2")
     assert "Stopped by Otto" in north.visitor("reader").get("/training").text
+
+
+def test_why_a_training_cannot_be_started_is_said_without_a_path(untrained: TrainedSilo) -> None:
+    approve(untrained)
+    untrained.run.mkdir(parents=True)
+    (untrained.run / "course.toml").write_text("nonsense", encoding="utf-8")
+    answer = untrained.visitor("owner").submit("/training/start")
+    assert answer.status_code == 400
+    assert "ourse.toml is not valid TOML" in answer.text
+    assert str(untrained.folder) not in answer.text
+
+
+def test_a_long_run_of_many_silos_is_shown_in_part(north: TrainedSilo) -> None:
+    table = tomllib.loads((north.run / "course.toml").read_text(encoding="utf-8"))
+    line = json.loads((north.run / "rounds.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    names = [f"silo{number}" for number in range(14)]
+    table["course"]["silos"] = [{"name": name} for name in ("north", *names)]
+    line["metrics"] |= dict.fromkeys(names, line["metrics"]["south"])
+    rounds = [line | {"round": number} for number in range(1, 21)]
+    (north.run / "course.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
+    (north.run / "rounds.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rounds), encoding="utf-8")
+    (north.run / "result.json").unlink()
+    page = north.visitor("reader").get("/training").text
+    assert page.count('<svg class="curves"') == 12
+    assert "And 3 more silos" in page
+    assert "8 earlier rounds" in page

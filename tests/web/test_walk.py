@@ -33,8 +33,8 @@ from intake_files import Draw, pdf  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
-PATIENCE = 240_000  # milliseconds; on a machine with nothing else to do the whole walk takes a fraction of it
-WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+PATIENCE, TRAINING = 60_000, 240_000  # milliseconds; with nothing else to do, the whole walk takes about one minute
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PASSWORD = "lark moor stone heron"
 
 TITLES = "Memo: hand|Hazel|Visiting|Parking|Pain relief|MRI|Eating|Inhaler|Warfarin|Blood tests|Your medicines|wound"
@@ -53,13 +53,12 @@ title = "Larkmoor General Hospital"
 """
 ALLIANCE = """\
 name = "Larkmoor and Quarry Law"
-seed = 5
 method = "fedbn"
-model = "embedded"
-freeze_layers = 3
-rounds = 2
+model = "embedded:3"
+freeze_layers = 1
+rounds = 3
 [local]
-learning_rate = 3e-4
+learning_rate = 5e-4
 [skills.match]
 train_negatives = 1
 [[silo]]
@@ -113,8 +112,11 @@ class Walk:
         page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
         return page
 
-    def shoot(self, page: "sync_api.Page", name: str) -> None:
-        page.screenshot(path=self.shots / f"{name}-{page.viewport_size['width']}.png")
+    def shoot(self, page: "sync_api.Page", name: str, height: int = 0) -> None:
+        before = page.viewport_size
+        page.set_viewport_size(before | {"height": height or before["height"]})
+        page.screenshot(path=self.shots / f"{name}-{before['width']}.png")
+        page.set_viewport_size(before)
 
 
 @pytest.fixture(scope="module")
@@ -165,25 +167,35 @@ def ask(page: "sync_api.Page", question: str) -> "sync_api.Locator":
     return reply
 
 
+FIND = """(words) => {
+    const walker = document.createTreeWalker(document.querySelector("[data-choose]"), NodeFilter.SHOW_TEXT);
+    let node;
+    while ((node = walker.nextNode()) && !node.data.includes(words));
+    const range = document.createRange(), start = node.data.indexOf(words);
+    range.setStart(node, start);
+    range.setEnd(node, start + words.length);
+    return range;
+}"""
+SHOW = """(range) => {
+    const box = document.querySelector("[data-choose]");
+    box.scrollTop += range.getBoundingClientRect().top - box.getBoundingClientRect().top - 60;
+    box.scrollIntoView({ block: "center" });
+}"""
+PLACE = """(range) => {
+    const lines = range.getClientRects(), first = lines[0], last = lines[lines.length - 1];
+    return [first.left + 1, first.top + first.height / 2, last.right - 1, last.top + last.height / 2];
+}"""
+
+
 def select(page: "sync_api.Page", words: str) -> None:
-    """With the mouse, from the first letter to the last."""
-    place = page.evaluate(
-        """(words) => {
-            const box = document.querySelector("[data-choose]");
-            const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
-            let node;
-            while ((node = walker.nextNode()) && !node.data.includes(words));
-            const range = document.createRange();
-            const start = node.data.indexOf(words);
-            range.setStart(node, start);
-            range.setEnd(node, start + words.length);
-            box.scrollTop += range.getBoundingClientRect().top - box.getBoundingClientRect().top - 60;
-            box.scrollIntoView({ block: "center" });
-            const lines = range.getClientRects(), first = lines[0], last = lines[lines.length - 1];
-            return [first.left + 1, first.top + first.height / 2, last.right - 1, last.top + last.height / 2];
-        }""",
-        words,
-    )
+    """With the mouse, from the first letter to the last, once they stand still."""
+    page.wait_for_load_state("networkidle")
+    range_of = page.evaluate_handle(FIND, words)
+    range_of.evaluate(SHOW)
+    place: list[float] = []
+    while place != (now := range_of.evaluate(PLACE)):
+        place = now
+        page.wait_for_timeout(150)
     page.mouse.move(*place[:2])
     page.mouse.down()
     page.mouse.move(*place[2:], steps=5)
@@ -229,7 +241,8 @@ def test_a_correction_is_made_by_selecting_words_with_the_mouse(walk: Walk, owne
     select(owner, RIGHT)
     chosen = owner.get_by_label("Answer, in the document")
     sync_api.expect(chosen).to_have_value(RIGHT)
-    walk.shoot(owner, "correct")
+    owner.evaluate("scrollTo(0, 0)")
+    walk.shoot(owner, "correct", height=1080)
     owner.get_by_role("button", name="Save this answer").click()
     owner.get_by_text("learned in the next training").wait_for()
     owner.goto("/examples?origin=corrected")
@@ -246,25 +259,29 @@ def test_after_a_training_the_model_itself_is_right_and_the_page_says_since_when
     owner.get_by_role("button", name="Approve").click()
     owner.get_by_role("button", name="Train").click()
     owner.locator("progress").wait_for()
-    owner.locator("#now .badge", has_text="Finished").wait_for()
+    owner.locator("#now .badge", has_text="Finished").wait_for(timeout=TRAINING)
+    assert owner.locator("#rounds td", has_text="2 of 2 silos").count() == 3
     learned = owner.locator("#learned li", has_text=HARD)
-    assert re.search(r"learned in round [12]", learned.inner_text())
-    walk.shoot(owner, "training")
+    assert re.search(r"learned in round [1-3]", learned.inner_text())
+    walk.shoot(owner, "training", height=1400)
     owner.goto("/examples?origin=corrected")
-    assert re.search(r"learned in round [12]", owner.locator("main").inner_text())
+    assert re.search(r"learned in round [1-3]", owner.locator("main").inner_text())
     reply = ask(owner, HARD)
     while "fedbn" not in reply.locator(".by").inner_text():  # the new model is taken up within seconds
         owner.wait_for_timeout(1000)
         reply = ask(owner, HARD)
     reply.get_by_text("What the model finds").click()
     assert "jewellery" in reply.locator("details .passage mark").first.inner_text()
+    owner.goto("/ledger")
+    assert "how the shared part of the model changed" in owner.locator("main").inner_text()
+    assert "Complete and unaltered" in owner.locator("main").inner_text()
 
 
 def test_a_pdf_is_added_and_answers_at_once(walk: Walk, owner: "sync_api.Page") -> None:
     owner.goto("/documents/add")
     owner.get_by_label("Files").set_input_files(walk.folder / "news.pdf")
     owner.get_by_role("button", name="Add").first.click()
-    owner.get_by_role("heading", name="1 document can be asked now").wait_for()
+    owner.get_by_role("link", name="News from the wards").wait_for()
     reply = ask(owner, "When does the roof garden open?")
     assert "3 May" in reply.locator("mark").first.inner_text()
 
@@ -288,12 +305,12 @@ def test_a_reader_asks_and_cannot_correct(walk: Walk, owner: "sync_api.Page") ->
 
 
 def test_everything_on_ask_can_be_done_with_the_keyboard(walk: Walk, owner: "sync_api.Page") -> None:
-    owner.goto("/")
-    owner.keyboard.press("Escape")
-    owner.evaluate("document.activeElement.blur()")
+    owner.goto("/training")
     owner.keyboard.press("Tab")
     assert focused(owner) == "Skip to the content"
     owner.keyboard.press("/")
+    owner.wait_for_url("**/")
+    assert focused(owner) == "question"
     owner.keyboard.type(EASY)
     owner.keyboard.press("Enter")
     owner.locator("#reply .by").wait_for()

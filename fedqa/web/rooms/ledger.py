@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The room that shows all that ever left this silo."""
 
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -8,7 +9,7 @@ from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
 from fedqa.store import Listing
-from fedqa.web.ledgers import Wanted, kinds, ledgers, to_csv
+from fedqa.web.ledgers import RunTold, Told, Wanted, kinds, ledgers, to_csv
 from fedqa.web.page import Page, Reader
 from fedqa.web.plain_words import KINDS
 
@@ -16,6 +17,13 @@ AT_ONCE = 50
 Text = Annotated[str, Query(max_length=200)]
 Offset = Annotated[int, Query(ge=0)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@dataclass(frozen=True)
+class LedgerPage:
+    items: list[Told]
+    total: int
+    runs: list[RunTold]
 
 
 def router(page: Page) -> APIRouter:
@@ -46,16 +54,17 @@ def router(page: Page) -> APIRouter:
     @routes.get("/ledger.json", include_in_schema=False)
     def as_json(person: Reader, run: Text = "", kind: Text = "", digest: Text = "") -> Response:
         messages = Wanted(run, kind, digest).of(ledgers(page.settings))
-        return JSONResponse([message.table() for message in messages], headers=_named("json"))
+        return JSONResponse([asdict(message.told) for message in messages], headers=_named("json"))
 
-    @routes.get("/api/ledger", tags=["ledger"], summary="All that left this silo")
-    def listed(
+    @routes.get("/api/ledger", tags=["ledger"])
+    def api_ledger(
         person: Reader, run: Text = "", kind: Text = "", digest: Text = "", limit: Limit = AT_ONCE, offset: Offset = 0
-    ) -> dict[str, object]:
+    ) -> LedgerPage:
+        """All that left this silo, newest first."""
         found = ledgers(page.settings)
         messages = Wanted(run, kind, digest).of(found)
-        shown = [message.table() for message in messages[offset : offset + limit]]
-        return {"total": len(messages), "items": shown, "runs": [ledger.table() for ledger in found]}
+        items = [message.told for message in messages[offset : offset + limit]]
+        return LedgerPage(items, len(messages), [ledger.told for ledger in found])
 
     return routes
 

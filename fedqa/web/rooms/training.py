@@ -3,13 +3,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
-from fedqa.errors import ConfigError, FedQAError
+from fedqa.errors import ConfigError, FedQAError, RunError
 from fedqa.serving.approvals import Approvals, Decision
 from fedqa.serving.training import TrainingStatus
 from fedqa.store import ORIGINS, Origin
@@ -17,8 +18,10 @@ from fedqa.web.corrections import Corrections, corrections
 from fedqa.web.courses import Courses, Shown
 from fedqa.web.curves import drawing, frame
 from fedqa.web.page import Owner, Page, Reader
+from fedqa.web.plain_words import pathless
 from fedqa.web.trained import Compared, LeftOut, RoundLine, Trained, left_out, seconds_left, trained
 
+MOST_CURVES = 12  # silos whose curves are drawn, this one among them
 NO_TRAINING = "no training is set up for this page; whoever runs it adds [training] to the silo's file"
 UNREADABLE = (
     "What was trained so far cannot be read: its folder is damaged. Whoever runs this page can start a new one."
@@ -94,7 +97,10 @@ class Room:
 
     def start(self, who: str) -> TrainingStatus:
         self.courses.check_approved()
-        return self.page.trainings.start(who)
+        try:
+            return self.page.trainings.start(who)
+        except FedQAError as problem:
+            raise RunError(pathless(str(problem))) from None
 
     def state(self) -> TrainingState:
         return self._seen()[0]
@@ -102,17 +108,20 @@ class Room:
     def shown(self) -> dict[str, object]:
         """What the piece of the page that keeps itself up to date shows."""
         state, found = self._seen()
-        curves, place = (found.curves, frame(list(found.curves.values()))) if found else ({}, None)
+        curves = dict(islice(found.curves.items(), MOST_CURVES)) if found else {}
+        place = frame(list(curves.values()))
         drawn = [Drawn(silo, drawing(silo, lines, place)) for silo, lines in curves.items()] if place else []
-        return {"state": state, "trained": found, "drawn": drawn, "silo": self.silo}
+        more = len(found.curves) - len(drawn) if found else 0
+        return {"state": state, "trained": found, "drawn": drawn, "not_drawn": more, "silo": self.silo}
 
     def _seen(self) -> tuple[TrainingState, Trained | None]:
-        made_here = corrections(self.page.store, self.plan.run if self.plan else None, self.silo)
+        store, run = self.page.store, self.plan.run if self.plan else None
         try:
-            status, found = self.page.trainings.status(), trained(self.plan.run, self.silo) if self.plan else None
-        except FedQAError:  # its text names folders
+            made_here, status = corrections(store, run, self.silo), self.page.trainings.status()
+            found = trained(run, self.silo) if run else None
+        except (FedQAError, ValueError, KeyError):  # a file that somebody changed; the texts of errors name folders
             nothing = TrainingStatus("failed", 0, 0, self.plan.silos if self.plan else (), 0.0, UNREADABLE)
-            return TrainingState(nothing, None, [], [], made_here, UNREADABLE), None
+            return TrainingState(nothing, None, [], [], corrections(store, None, self.silo), UNREADABLE), None
         rounds, compared = (found.rounds, found.compared) if found else ([], [])
         return TrainingState(status, seconds_left(status, found), rounds, compared, made_here), found
 
