@@ -22,6 +22,8 @@ METRICS = {  # short name, and what it says
     "p_r100": ("passage R@100", "share of the right passages among the first 100"),
     "em": ("EM", "exact match: share of answers that are right to the word"),
     "f1": ("F1", "overlap of the answer's words with the right answer's"),
+    "no_answer": ("answer or none", "share of questions where it was right to give an answer, or none"),
+    "refused": ("refused", "share of questions without an answer given"),
 }
 
 SCREENED = {  # why the coordinator did not use what a silo sent

@@ -272,16 +272,16 @@ class Silo:
         """Where the course says so, try mixtures of the silo's models of this stage and of the one before on dev.
 
         What training alone learnt and what came from the others often add up; which mixture is best differs by silo.
+        What the stage before did not have, such as a patch, is kept whole.
         """
         last, model = len(self.course.stages) - 1, bench.model
         before = self.state.newest("stage", last, last + 1) if last > 0 and self.course.stages[last].blend else {}
         if not before:
             return
-        first = _fill(model, before)
         for now in (self.state.newest("stage", last + 1, last + 2), self.state.newest("personal", 0, end)):
             second = _fill(model, now)
             for share in BLENDS if now else ():
-                model.load({name: torch.lerp(first[name], second[name], share) for name in first})
+                model.load({name: torch.lerp(before[name], second[name], share) for name in before})
                 values = self._scores(bench, "dev")[self.skill.higher_is_better]
                 self._remember_best(model, "blended", [float(value) for value in values], end)
 

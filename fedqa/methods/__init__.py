@@ -9,12 +9,16 @@ from fedqa.federation.course import Stage
 from fedqa.methods.baselines import BASELINES
 from fedqa.methods.cover_query import COVER_QUERY
 from fedqa.methods.fedmatch import FEDMATCH
+from fedqa.methods.fedqas import FEDQAS
+from fedqa.methods.lorar import LORAR
 from fedqa.methods.method import Method, Plan
 from fedqa.methods.pdd_as2 import DENSE, PDD_AS2
 from fedqa.models.patches import Patch
 from fedqa.tables import from_table
 
-METHODS: Mapping[str, Method] = {method.name: method for method in (*BASELINES, COVER_QUERY, FEDMATCH, DENSE, PDD_AS2)}
+METHODS: Mapping[str, Method] = {
+    method.name: method for method in (*BASELINES, COVER_QUERY, FEDMATCH, FEDQAS, DENSE, PDD_AS2, LORAR)
+}
 
 
 def stages_of(method: str, plan: Plan, options: Mapping[str, object]) -> tuple[Stage, ...]:

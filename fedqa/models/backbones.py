@@ -58,6 +58,11 @@ class Backbone:
         """A copy of the encoder that may be changed and trained."""
         return copy.deepcopy(self.encoder)
 
+    @cached_property
+    def frozen(self) -> Trunk:
+        """The whole encoder as it was loaded: what it makes of a text is kept, whoever asks."""
+        return Trunk(self.trunk.with_layers(self.encoder) if self.trunk else self.fresh())
+
     def fingerprint(self) -> str:
         """SHA-256 over the names and bytes of the initial weights, the same on every machine."""
         return self._fingerprint

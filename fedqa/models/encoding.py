@@ -52,6 +52,20 @@ class Framing:
         self._pad = int(tokenizer.pad_token_id or 0)
         self._segments = segments
 
+    @property
+    def before(self) -> int:
+        """Special tokens before a text that stands alone."""
+        return [piece.text for piece in self._frames[1]].index(0)
+
+    def starts(self, *texts: Tokens) -> list[int]:
+        """Where in their row the texts begin."""
+        at, found = 0, []
+        for piece in self._frames[len(texts)]:
+            if piece.text is not None:
+                found.append(at)
+            at += 1 if piece.text is None else len(texts[piece.text])
+        return found
+
     def length(self, *texts: Tokens) -> int:
         return sum(len(texts[piece.text]) if piece.text is not None else 1 for piece in self._frames[len(texts)])
 

@@ -22,7 +22,7 @@ class Trunk:
     """Embeddings and lower layers, without dropout. Copies of a model share it: it cannot change."""
 
     def __init__(self, encoder: PreTrainedModel) -> None:
-        self._encoder = encoder.train(False).requires_grad_(False)
+        self._encoder: PreTrainedModel = encoder.train(False).requires_grad_(False)
         self._states: dict[bytes, Tensor] = {}
         self._room = KEPT_BYTES
 
@@ -49,6 +49,11 @@ class Trunk:
                 self._states[key] = states
                 self._room -= states.nbytes
         return states
+
+    @property
+    def lower(self) -> PreTrainedModel:
+        """The frozen part itself, to be looked at, not to be changed."""
+        return self._encoder
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         yield from self._encoder.named_parameters()

@@ -7,6 +7,9 @@ from typing import Any
 
 from fedqa.errors import ConfigError, unknown
 from fedqa.skills.match import Match, MatchOptions
+from fedqa.skills.parse import Parse, ParseOptions
+from fedqa.skills.read import Read
+from fedqa.skills.read_features import ReadOptions
 from fedqa.skills.retrieve import Retrieve, RetrieveOptions
 from fedqa.skills.skill import Skill
 from fedqa.tables import from_table
@@ -26,6 +29,8 @@ SKILLS: dict[str, SkillEntry] = {
     entry.name: entry
     for entry in (
         SkillEntry("match", "rank passages by how well they answer a question", MatchOptions, Match),
+        SkillEntry("parse", "write the SQL that answers a question from a database", ParseOptions, Parse),
+        SkillEntry("read", "find the exact words of a document that answer a question", ReadOptions, Read),
         SkillEntry("retrieve", "find the sentence that answers among all a silo has", RetrieveOptions, Retrieve),
     )
 }

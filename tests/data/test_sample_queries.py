@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+from fedqa.data.sample_queries import sample_queries
+from fedqa.errors import ConfigError
+
+
+def test_a_sample_database_is_a_silo_with_its_schema_as_document(tmp_path: Path) -> None:
+    silo = sample_queries("hospital", tmp_path)
+    (schema,) = silo.documents
+    assert schema.text.startswith(" | wards : ward_id , name , specialty , floor , beds , extension | clinicians : ")
+    assert " | clinicians.ward_id = wards.ward_id" in schema.text
+    assert len(silo.examples) == 62
+    assert {example.about for example in silo.examples} == {schema.id} == {"hospital"}
+    assert all(example.sql for example in silo.examples)
+
+
+def test_a_sample_silo_without_a_database_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'law' has no database \(those with one: hospital, bank\)"):
+        sample_queries("law", tmp_path)
