@@ -6,9 +6,15 @@ topics (two sentences of a topic have a cosine of about 0.4, as sentences of the
 index stand faiss and bm25s as they are, on the same data; these keep everything in memory and cannot remove, restart
 or tell which document a row belongs to. One thread, one question at a time; times as the clock has them, so a
 busy machine shows.
+
+Last, the whole of it: the desk of the sample hospital, with all its documents and the embedded model for matching and
+for reading, in a process of its own. The time to the first answer counts from before the interpreter starts.
 """
 
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,9 +32,15 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from fedqa.answering.desk import Desk
 from fedqa.answering.keyword_store import words
 from fedqa.answering.vector_index import Entry, IndexedDocument, VectorIndex
+from fedqa.config import project_of, sample_alliance
 from fedqa.models.backbones import Backbone, load_backbone
+from fedqa.runs import train
+from fedqa.serving.filling import fill
+from fedqa.serving.settings import load_settings
+from fedqa.store import Store
 from fedqa.training import one_thread
 
 WIDTH, K = 384, 10
@@ -235,6 +247,57 @@ def recall_of(found: list[set[int]], truth: list[set[int]]) -> float:
     return statistics.fmean(len(a & b) / len(b) for a, b in zip(found, truth, strict=True))
 
 
+# -- the desk ------------------------------------------------------------------------------------------------------
+
+
+def measured_desk(folder: Path, questions: int, starts: int) -> Table:
+    """Start afresh some times and ask; everything is indexed and fitted before, as it is but for the first start."""
+    silo = sample_desk(folder)
+    steps: dict[str, list[float]] = {
+        "from nothing to the first answer": [],
+        "of this, importing torch and transformers": [],
+        "loading the models, opening the index": [],
+        "the first question": [],
+        "a later question": [],
+    }
+    for _ in range(starts):
+        began = time.time()
+        command = [sys.executable, "-m", "benchmarks._desk_start", str(silo), str(questions)]
+        done = subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[1])
+        seen = json.loads(done.stdout)
+        whole = (seen["first"] - began, seen["imported"] - began)
+        parts = ([seconds] for seconds in (*whole, seen["opened"] - seen["imported"], seen["first"] - seen["opened"]))
+        for step, times in zip(steps, (*parts, seen["later"]), strict=True):
+            steps[step] += times
+    table = Table(title=f"The desk of the sample hospital, {starts} starts: seconds", box=SIMPLE)
+    for column in ("", "median", "95 %"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, times in steps.items():
+        table.add_row(name, *(f"{value:.3f}" for value in _quantiles(times)))
+    return table
+
+
+def sample_desk(folder: Path) -> Path:
+    """The file of a silo with the sample hospital's documents, and runs that have trained nothing."""
+    for skill in ("match", "read"):
+        silos = [{"name": "hospital", "skill": skill, "data": {"sample": "hospital"}}]
+        untrained = sample_alliance("zero_shot", silo=silos, evaluation={"every": 0})
+        train(project_of(untrained), folder / skill, processes=1)
+    silo = folder / "hospital.toml"
+    silo.write_text(
+        'name = "hospital"\nstore = "hospital.sqlite"\n[data]\nsample = "hospital"\n'
+        '[runs]\nmatch = "match"\nread = "read"\n',
+        encoding="utf-8",
+    )
+    settings = load_settings(silo)
+    with Store.open(settings.store) as store:
+        fill(settings, store)
+        desk = Desk.open(settings, store)
+        desk.settle()
+        desk.close()
+    return silo
+
+
 def measured(sentences: int, questions: int) -> Report:
     """All of it."""
     world, report = World.of(sentences), Report()
@@ -260,3 +323,5 @@ def main(quick: bool = False) -> None:
         faiss.omp_set_num_threads(threads)
     for table in report.tables(sentences, questions):
         Console().print(table)
+    with tempfile.TemporaryDirectory() as folder:
+        Console().print(measured_desk(Path(folder), *((20, 1) if quick else (100, 5))))

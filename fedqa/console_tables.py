@@ -2,6 +2,7 @@
 """Tables and texts for a terminal: what came out of a run, what left a silo, what is known."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -154,17 +155,25 @@ def rescored_lines(rescored: Rescored) -> list[Text]:
 
 
 def show_answers(console: Console, answers: Sequence[Answer]) -> None:
-    """Each answer with its evidence emphasised in the passage."""
+    """Each answer with its evidence emphasised in the passage, and in that the exact words."""
     for position, answer in enumerate(answers, start=1):
         head = Text(f"{position}. {answer.title or answer.document}", style="bold")
         console.print(head.append(f"  confidence {number(answer.confidence)}", style="not bold dim"))
-        body = Text(_one_line(answer.passage))
-        body.highlight_words([_one_line(answer.evidence)], "bold green")
-        console.print(Padding(body, (0, 0, 0, 3)))
+        if answer.answer != answer.evidence:
+            console.print(Padding(Text(_one_line(answer.answer), style="bold green"), (0, 0, 0, 3)))
+        console.print(Padding(_marked(answer), (0, 0, 0, 3)))
+
+
+def _marked(answer: Answer) -> Text:
+    begin = answer.start - max(0, answer.passage.find(answer.evidence))  # of the passage, in the document
+    cuts = (begin, answer.start, answer.answer_start, answer.answer_end, answer.end, begin + len(answer.passage))
+    styles = ("", "green", "bold green", "green", "")
+    pieces = zip(cuts, cuts[1:], styles, strict=False)
+    return Text.assemble(*((_one_line(answer.passage[a - begin : b - begin]), style) for a, b, style in pieces))
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return re.sub(r"\s+", " ", text)
 
 
 # -- what left a silo, and what is known --------------------------------------------------------------------------

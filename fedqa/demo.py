@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demonstration: the sample alliance trained in four ways, compared, and asked a few questions."""
+"""The demonstration: the sample alliance trained in several ways, compared, asked, and a page served for one silo.
+
+First it learns to find the passage that answers, in four ways; then to read the exact words in it, alone and together.
+The hospital's page answers with both, from a store of its own, and can go on training.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedqa.answering.assistant import Answer, Assistant
-from fedqa.config import project_of, sample_alliance
+from fedqa.config import Project, load_project, project_of, sample_alliance, sample_table
 from fedqa.console import RunWatcher, make_console
 from fedqa.console_tables import comparison_table, plain_table, show_answers
 from fedqa.data.passages import passages
@@ -22,17 +27,23 @@ from fedqa.evaluation.report import write_report
 from fedqa.evaluation.run_scores import Run, load_run
 from fedqa.evaluation.words import count
 from fedqa.federation.silo import Silo
-from fedqa.files import write_json
+from fedqa.files import write_json, write_text
 from fedqa.opening import OpenRun, open_run
 from fedqa.runs import train
+from fedqa.serving.filling import fill
+from fedqa.serving.settings import load_settings
 from fedqa.skills.match import MatchFeatures
 from fedqa.skills.questions import judged_questions
+from fedqa.store import Store
 from fedqa.tables import from_table, plain
 from fedqa.training import one_thread
 
 BASELINE = "zero_shot"
 METHODS = (BASELINE, "isolated", "fedavg", "fedbn")
 FEDERATED = ("fedavg", "fedbn")
+WHOLE = "whole_model"  # the folder of the whole model's scores
+READING = ("isolated", "fedqas")
+PAGE = "hospital"
 
 # All of it ends within three minutes on two cores. Two layers of the embedded model learn fast enough for that, at a
 # rate that suits so small a model; the whole of it starts much higher, which the demo says beside the table.
@@ -43,10 +54,23 @@ SETTINGS: Mapping[str, Any] = {
     "skills": {"match": {"train_negatives": 1}},
     "evaluation": {"every": 3},
 }
+READING_SETTINGS: Mapping[str, Any] = {
+    "model": "embedded",
+    "freeze_layers": 4,
+    "rounds": 3,
+    "local": {"learning_rate": 3e-4},
+    "evaluation": {"every": 3},
+}
 
 
-def run_demo(out: Path, serve: bool = True, *, settings: Mapping[str, Any] = SETTINGS) -> None:
-    """Train, compare and ask; what is trained already is not trained again. `serve` is for the page, yet to come."""
+def run_demo(
+    out: Path,
+    serve: bool = True,
+    *,
+    settings: Mapping[str, Any] = SETTINGS,
+    reading: Mapping[str, Any] = READING_SETTINGS,
+) -> None:
+    """Train, compare, ask and serve the hospital's page; what is trained already is not trained again."""
     console, progress = make_console(), make_console(stderr=True)
     console.print(
         "Five organisations that may not show each other their texts train one question-answering model together: "
@@ -58,10 +82,16 @@ def run_demo(out: Path, serve: bool = True, *, settings: Mapping[str, Any] = SET
         _train(out / method, method, settings, progress)
     runs = [load_run(out / method) for method in METHODS]
     console.print(comparison_table(runs))
-    _show_whole_model(console, out / "whole_model", settings, progress)
+    _show_whole_model(console, out / WHOLE, settings, progress)
     best = best_on_dev([run for run in runs if run.course.method in FEDERATED])
     show_questions(console, _questions(out, runs[METHODS.index(BASELINE)], best, progress), best.course.method)
-    _show_next(console, out, best)
+    silo = write_page(out, reading)
+    console.print()
+    console.print("Then they learn to read: the exact words of a passage that answer, or that there are none.")
+    console.print(comparison_table(_read_runs(out, progress)))
+    _show_next(console, out, best, silo)
+    if serve:
+        serve_page(console, silo)
 
 
 def _show_whole_model(console: Console, folder: Path, settings: Mapping[str, Any], progress: Console) -> None:
@@ -77,12 +107,16 @@ def _show_whole_model(console: Console, folder: Path, settings: Mapping[str, Any
 
 
 def _train(folder: Path, method: str, settings: Mapping[str, Any], progress: Console) -> None:
+    _train_project(folder, project_of(sample_alliance(method, **settings)), method, progress)
+
+
+def _train_project(folder: Path, project: Project, name: str, progress: Console) -> None:
     if (folder / "result.json").exists():
-        progress.print(Text(f"{method} is trained already", style="dim"))
+        progress.print(Text(f"{name} is trained already", style="dim"))
     else:
-        progress.print(Text(f"training: {method}", style="bold"))
+        progress.print(Text(f"training: {name}", style="bold"))
     with RunWatcher(progress) as watcher:
-        train(project_of(sample_alliance(method, **settings)), folder, resume=True, watcher=watcher)
+        train(project, folder, resume=True, watcher=watcher)
 
 
 def organisations_table() -> Table:
@@ -218,7 +252,78 @@ def show_questions(console: Console, questions: Questions, method: str) -> None:
         show_answers(console, one.answers)
 
 
-def _show_next(console: Console, out: Path, best: Run) -> None:
+# -- the page ----------------------------------------------------------------------------------------------------
+
+
+def write_page(out: Path, reading: Mapping[str, Any]) -> Path:
+    """The hospital's file, the alliance it trains in, and its store with its data; what is there stays."""
+    silo, alliance = out / f"{PAGE}.toml", out / "alliance.toml"
+    if not alliance.exists():
+        table = sample_table(READING[-1]) | {"name": "sample reading"} | dict(reading)
+        for entry in table["silo"]:
+            entry["skill"] = "read"
+            if entry["name"] == PAGE:
+                entry["data"] = {"format": "store", "path": silo.name}
+        write_text(alliance, tomli_w.dumps(table))
+    if not silo.exists():
+        write_text(silo, _PAGE_FILE.format(name=PAGE, match=_best_match(out).folder.name, read=READING[-1]))
+    settings = load_settings(silo)
+    with Store.open(settings.store) as store:
+        fill(settings, store)
+    return silo
+
+
+def _best_match(out: Path) -> Run:
+    """Which of the models that were trained to find passages did best on the hospital's own dev questions."""
+    folders = [out / name for name in (*FEDERATED, WHOLE) if (out / name / "result.json").exists()]
+    return max(map(load_run, folders), key=lambda run: run.summaries("best", "dev", run.deciding)[PAGE].mean)
+
+
+def _read_runs(out: Path, progress: Console) -> list[Run]:
+    """The sample alliance learns to read, each silo alone and all together."""
+    for method in READING:
+        folder = out / _folder_of(method)
+        project = load_project(out / "alliance.toml", [f"method={method}"])
+        _train_project(folder, project, f"reading, {method}", progress)
+    return [load_run(out / _folder_of(method)) for method in READING]
+
+
+def _folder_of(method: str) -> str:
+    return method if method == READING[-1] else f"read_{method}"
+
+
+def serve_page(console: Console, silo: Path) -> None:
+    from fedqa.serving.serve import serve  # brings the web server, which the rest does without
+
+    console.print()
+    serve(silo, say=lambda text: console.print(text, soft_wrap=True))
+
+
+_PAGE_FILE = """\
+# The page of the sample hospital: fedqa serve {name}.toml
+name = "{name}"
+store = "{name}.sqlite"
+
+[data]
+sample = "{name}"
+
+[runs]
+match = "{match}"
+read = "{read}"
+
+[training]
+alliance = "alliance.toml"
+rounds = 1
+
+[page]
+title = "Larkmoor General Hospital"
+"""
+
+
+# -- the end -----------------------------------------------------------------------------------------------------
+
+
+def _show_next(console: Console, out: Path, best: Run, page: Path) -> None:
     report = write_report(best.folder, [out / method for method in METHODS if out / method != best.folder])
     console.print()
     console.print(Text("Where to look next", style="bold"))
@@ -226,7 +331,8 @@ def _show_next(console: Console, out: Path, best: Run) -> None:
     for what, how in (
         ("a report with charts", str(report)),
         ("all that left a silo", f"fedqa ledger {best.folder} {silo}"),
-        ("ask it yourself", f'fedqa ask {best.folder} {silo} "…"'),
+        ("ask it yourself", f'fedqa ask {out / READING[-1]} {silo} "…"'),
+        ("its page", f"fedqa serve {page}"),
         ("train it otherwise", "fedqa train sample --out runs/mine --set method=fedprox --set model=embedded"),
     ):
         console.print(Text(f"  {what:<22}", style="dim").append(how, style="not dim"), soft_wrap=True)

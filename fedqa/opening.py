@@ -2,6 +2,7 @@
 """A finished run, opened again: its course, a silo with its data, and the silo's model at one of its points."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from fedqa.federation.course import Course
 from fedqa.federation.messages import Point
 from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
+from fedqa.federation.silo_state import Best, SiloState
+from fedqa.federation.workshop import Workshop
 from fedqa.runs import Setting, read_silo, skills_of, workplace
+from fedqa.skills.skill import Skill
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,16 @@ class OpenRun:
         check_silo(self.folder, self.course, name)
         data = self.project.data[name]
         return self.setting.make_silo(name, read_silo(name, data, self.project.folder, self.course.seed))
+
+    def model(self, name: str, point: Point = "best") -> nn.Module:
+        """The silo's model alone, for asking it: no data are read, nothing is prepared for training."""
+        check_silo(self.folder, self.course, name)
+        tensors = _tensors(self.course, self.setting.folder.silo(name), point)
+        return _copy(self.setting.workshop, self.setting.skills[name], self.course, tensors)
+
+    def best(self, name: str) -> Best | None:
+        """Where the silo's best model comes from; None if there were no dev questions to choose by."""
+        return SiloState(self.setting.folder.silo(name) / "state").best()
 
 
 def open_run(folder: Path) -> OpenRun:
@@ -61,15 +75,20 @@ def check_silo(folder: Path, course: Course, name: str) -> None:
 
 def model_at(silo: Silo, point: Point) -> nn.Module:
     """The silo's model, a copy of its own: silos of a run, and points of a silo, take turns on one bench."""
-    model = silo.workshop.bench(silo.skill, len(silo.course.stages) - 1).model
+    return _copy(silo.workshop, silo.skill, silo.course, _tensors(silo.course, silo.folder, point))
+
+
+def _copy(workshop: Workshop, skill: Skill, course: Course, tensors: Mapping[str, Tensor]) -> nn.Module:
+    model = workshop.bench(skill, len(course.stages) - 1).model
     model.reset()
-    model.load(_tensors(silo, point))
+    model.buffer.copy_(model.loaded)  # the values may be of an earlier stage, and say nothing of what came later
+    model.load(tensors)
     return copy.deepcopy(model.module).eval()
 
 
-def _tensors(silo: Silo, point: Point) -> dict[str, Tensor]:
+def _tensors(course: Course, folder: Path, point: Point) -> dict[str, Tensor]:
     """What a silo kept. Without dev questions there is no best model; a silo that never trained has no personal one."""
-    state, course = silo.state, silo.course
+    state = SiloState(folder / "state")
     if not course.stages:
         return {}
     if point == "best" and state.best():
@@ -78,7 +97,7 @@ def _tensors(silo: Silo, point: Point) -> dict[str, Tensor]:
     kept = personal or state.newest("stage", len(course.stages), len(course.stages) + 1)
     if not kept:
         raise RunError(
-            f"silo {silo.name!r} has no model in {silo.folder}: it did not answer when the run ended, "
+            f"silo {folder.name!r} has no model in {folder}: it did not answer when the run ended, "
             "and errors.log there may say why; train again with another --out"
         )
     return kept

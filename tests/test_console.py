@@ -215,11 +215,14 @@ def test_neighbouring_layers_of_one_mode_are_one_line() -> None:
 
 
 def test_texts_of_people_are_never_markup() -> None:
-    answer = Answer("d", "[bold]Title[/]", "Press [enter]. Then :smile: wait.", "Press [enter].", 0, 14, 1.0, 0.5)
+    answer = Answer(
+        "d", "[bold]Title[/]", "Press [enter]. Then :smile: wait.", "Press [enter].", 0, 14, 1.0, 0.5, "[enter]", 6, 13
+    )
     with redirect_stdout(io.StringIO()) as shown:
         show_answers(make_console(), [answer])
     text = shown.getvalue()
     assert "[bold]Title[/]" in text and "Press [enter]. Then :smile: wait." in text
+    assert text.splitlines()[1].strip() == "[enter]"  # the exact words, before the passage they stand in
     assert "[x]" in printed(options_table(Known("a", "b", {"[x]": None})))
 
 

@@ -11,8 +11,12 @@ from rich.console import Console
 from fedqa.answering.assistant import Answer
 from fedqa.config import load_project, project_of, sample_alliance
 from fedqa.data.sample import SAMPLE_SILOS
-from fedqa.demo import METHODS, SETTINGS, Questions, Shown, Tried, ask_all, choose, run_demo, show_questions
+from fedqa.demo import METHODS, READING, SETTINGS, Questions, Shown, Tried, ask_all, choose, run_demo, show_questions
 from fedqa.opening import open_run
+from fedqa.serving.serve import opened
+from fedqa.serving.settings import load_settings
+from fedqa.serving.training import Trainings
+from fedqa.store import Store
 
 TINY = {"model": "tiny", "rounds": 1, "local": {"steps": 2, "batch": 8, "learning_rate": 1e-2}}
 
@@ -27,7 +31,7 @@ class Demo:
 def demo(out: Path) -> Demo:
     shown, progress = io.StringIO(), io.StringIO()
     with redirect_stdout(shown), redirect_stderr(progress):
-        run_demo(out, serve=False, settings=TINY)
+        run_demo(out, serve=False, settings=TINY, reading=TINY)
     return Demo(out, shown.getvalue(), progress.getvalue())
 
 
@@ -54,9 +58,29 @@ def test_a_second_call_trains_nothing_and_shows_the_same(first: Demo) -> None:
     written = {path: path.stat().st_mtime_ns for path in first.out.glob("*/result.json")}
     second = demo(first.out)
     assert "training:" not in second.progress
-    assert second.progress.count("is trained already") == len(METHODS)
+    assert second.progress.count("is trained already") == len(METHODS) + len(READING)
     assert second.shown == first.shown
     assert {path: path.stat().st_mtime_ns for path in first.out.glob("*/result.json")} == written
+
+
+def test_the_hospitals_page_answers_with_what_was_trained_and_can_go_on_training(first: Demo) -> None:
+    assert re.search(r"F1 on test questions.*isolated.*fedqas", first.shown, re.DOTALL)
+    assert f"fedqa serve {first.out / 'hospital.toml'}" in first.shown
+    settings = load_settings(first.out / "hospital.toml")
+    plan = Trainings(settings).plan
+    assert plan is not None
+    assert (plan.skill, plan.run, plan.silos) == ("read", first.out / "fedqas", SAMPLE_SILOS)
+    with opened(settings) as parts:
+        reply = parts.desk.ask("On which days can I get my INR checked at Larkmoor?")
+        assert reply.answers and "read by fedqas, round 1" in reply.model
+        assert parts.store.documents().total == 40
+
+
+def test_the_store_keeps_the_splits_that_the_models_were_trained_with(first: Demo) -> None:
+    with Store.open(first.out / "hospital.sqlite") as store:
+        kept = {example.question: example.split for example in store.collection().examples}
+    drawn = open_run(first.out / "fedavg").silo("hospital").collection.examples
+    assert kept == {example.question: example.split for example in drawn}
 
 
 def test_questions_are_test_questions_of_three_silos_answered_right(first: Demo) -> None:
@@ -89,7 +113,9 @@ def test_a_learnt_question_comes_first_and_the_others_are_the_surest_of_other_si
     assert choose([]) == []
 
 
-ANSWER = Answer("d", "Title", "First. Because it is so.", "Because it is so.", 7, 24, 3.0, 0.9)
+ANSWER = Answer(
+    "d", "Title", "First. Because it is so.", "Because it is so.", 7, 24, 3.0, 0.9, "Because it is so.", 7, 24
+)
 
 
 @pytest.mark.parametrize("learnt", [True, False])

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The assistant of a silo: questions in, answers with evidence out, from its own documents and its own model.
 
-Everything runs inside the silo and nothing is sent. Answers are what `match` finds among passages or `retrieve` among
-sentences; a further skill is a further step between finding and answering.
+Everything runs inside the silo and nothing is sent. Answers are what `match` finds among passages, `retrieve` among
+sentences, or `read` in passages that the embedded model finds for it. A silo's page has a desk instead (`desk.py`),
+with all the models of a silo and the documents of its store.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from torch import nn
 
+from fedqa.answering.blending import fitted
 from fedqa.answering.confidence import Confidence
+from fedqa.answering.document_index import DocumentIndex
 from fedqa.answering.index import passage_vectors
+from fedqa.answering.loaded import Loaded, whole
 from fedqa.answering.matching import Found, Matching
-from fedqa.answering.retrieving import Retrieving
+from fedqa.answering.pipeline import Pipeline
+from fedqa.answering.retrieving import Retrieving, dev_questions
+from fedqa.answering.staff import staff_of
+from fedqa.answering.turns import Turns
 from fedqa.data.records import Document
 from fedqa.errors import ConfigError, RunError
 from fedqa.federation.messages import Point
@@ -23,13 +30,15 @@ from fedqa.federation.silo import Silo
 from fedqa.models.retriever import Retriever
 from fedqa.opening import model_at, open_run
 from fedqa.skills.match import Match, MatchFeatures
+from fedqa.skills.read import Read
+from fedqa.skills.read_features import ReadFeatures
 from fedqa.skills.retrieve import Retrieve, RetrieveFeatures
 from fedqa.training import one_thread
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A passage that answers, the sentence of it to look at first, and how sure the model is."""
+    """A passage that answers, the sentence of it to look at first, the exact words, and how sure the model is."""
 
     document: str  # id
     title: str
@@ -38,7 +47,10 @@ class Answer:
     start: int
     end: int
     score: float  # of the model; comparable within one question only
-    confidence: float  # from 0 to 1, that this passage is the answer
+    confidence: float  # from 0 to 1, that this is the answer
+    answer: str  # characters `answer_start` to `answer_end` of the document; the evidence if no model reads
+    answer_start: int
+    answer_end: int
 
 
 class Finder(Protocol):
@@ -93,17 +105,25 @@ class Assistant:
             return [self._answer(found) for found in self.finder.find(question, k)]
 
     def _answer(self, found: Found) -> Answer:
-        document = self.documents[found.passage.document]
-        return Answer(
-            document=document.id,
-            title=document.title,
-            passage=found.passage.text,
-            evidence=document.text[found.start : found.end],
-            start=found.start,
-            end=found.end,
-            score=found.score,
-            confidence=found.confidence,
-        )
+        return answer_of(found, self.documents[found.passage.document])
+
+
+def answer_of(found: Found, document: Document) -> Answer:
+    """What was found, with the words that stand there."""
+    start, end = found.answer or (found.start, found.end)
+    return Answer(
+        document=document.id,
+        title=document.title,
+        passage=found.passage.text,
+        evidence=document.text[found.start : found.end],
+        start=found.start,
+        end=found.end,
+        score=found.score,
+        confidence=found.confidence,
+        answer=document.text[start:end],
+        answer_start=start,
+        answer_end=end,
+    )
 
 
 def _finder(silo: Silo, model: nn.Module) -> Finder:
@@ -114,6 +134,20 @@ def _finder(silo: Silo, model: nn.Module) -> Finder:
     if isinstance(skill, Retrieve) and isinstance(features, RetrieveFeatures) and isinstance(model, Retriever):
         retrieving = Retrieving.of(skill, model, features, folder=folder)
         return retrieving.up_to_date(silo.collection.documents).fitted(silo.collection)
+    if isinstance(skill, Read) and isinstance(features, ReadFeatures):
+        return _reading(silo, Loaded(skill, whole(model), features.tokenizer, skill.name))
     raise RunError(
-        f"silo {silo.name!r} learnt {skill.name!r}, whose model cannot answer; give one 'match' or 'retrieve'"
+        f"silo {silo.name!r} learnt {skill.name!r}, whose model cannot answer; give one 'match', 'retrieve' or 'read'"
     )
+
+
+def _reading(silo: Silo, read: Loaded) -> Pipeline:
+    """Who has only learnt to read lets the embedded model find what to read."""
+    staff, turns = staff_of({"read": read}), Turns()
+    documents = {document.id: document for document in silo.collection.documents}
+    index = DocumentIndex(silo.folder / "index", staff.finder, turns)
+    index.remove(index.ids() - documents.keys())
+    index.add(documents.values())
+    pipeline = Pipeline(staff.models, index, documents.get, turns)
+    measured = [pipeline.measured(question, spans) for question, spans in dev_questions(silo.collection)]
+    return replace(pipeline, blend=fitted(measured, pipeline.parts))

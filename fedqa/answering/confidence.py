@@ -25,10 +25,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Asked:
-    """The ranking of one dev question: scores, best first, and which passages are right; none if unanswerable."""
+    """The ranking of one dev question: scores, best first, and which answers are right; none if unanswerable."""
 
     scores: Sequence[float]
     right: Sequence[bool]
+    gold: Sequence[bool] | None = None  # the passages that hold the answer, even if another part of them was answered
+
+    def without_gold(self) -> list[float]:
+        """The scores that are left where the documents lack the answer."""
+        gold = self.right if self.gold is None else self.gold
+        return [score for score, held in zip(self.scores, gold, strict=True) if not held]
 
 
 @dataclass(frozen=True)
@@ -50,15 +56,20 @@ class Confidence:
 
 def calibrated(dev: Sequence[Asked]) -> Confidence:
     """Fitted to dev questions ranked over all passages, as far down as CANDIDATES passages that are not right."""
+    return fit(dev)[0]
+
+
+def fit(dev: Sequence[Asked]) -> tuple[Confidence, float]:
+    """As `calibrated`, and how likely it makes what is right (a logarithm), to compare ways of scoring by."""
     cases = list(_cases(dev))
     if not cases:
-        return Confidence()
+        return Confidence(), 0.0
     scores, right, weights = _padded(cases)
-    temperature, nothing = _most_likely(scores, right, weights)
+    temperature, nothing, likely = _most_likely(scores, right, weights)
     best = _shares(scores, temperature, nothing)[:, 0]
     answerable = np.array([case.answerable for case in cases])
     threshold = _threshold(best[answerable], best[~answerable], weights[~answerable])
-    return Confidence(temperature, nothing, threshold, len(dev))
+    return Confidence(temperature, nothing, threshold, len(dev)), likely
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ def _cases(dev: Sequence[Asked]) -> Iterator[_Case]:
         scores, right = asked.scores[:CANDIDATES], asked.right[:CANDIDATES]
         if scores:
             yield _Case(scores, right, 1.0, any(asked.right))
-        others = [score for score, good in zip(asked.scores, asked.right, strict=True) if not good][:CANDIDATES]
+        others = asked.without_gold()[:CANDIDATES]
         if any(asked.right) and others:
             yield _Case(others, [False] * len(others), _STAND_IN, False)
 
@@ -89,7 +100,7 @@ def _padded(cases: Sequence[_Case]) -> tuple[Floats, npt.NDArray[np.bool_], Floa
     return scores, right, np.array([case.weight for case in cases])
 
 
-def _most_likely(scores: Floats, right: npt.NDArray[np.bool_], weights: Floats) -> tuple[float, float]:
+def _most_likely(scores: Floats, right: npt.NDArray[np.bool_], weights: Floats) -> tuple[float, float, float]:
     finite = scores[np.isfinite(scores)]
     best, chosen = -np.inf, (1.0, 0.0)
     for temperature in _TEMPERATURES.tolist():
@@ -98,7 +109,7 @@ def _most_likely(scores: Floats, right: npt.NDArray[np.bool_], weights: Floats) 
             total = float(weights @ np.log(np.maximum(likely, 1e-9))) - (np.log(temperature) / _SPREAD) ** 2 / 2
             if total > best:
                 best, chosen = total, (temperature, nothing)
-    return chosen
+    return *chosen, best
 
 
 def _shares(scores: Floats, temperature: float, nothing: float) -> Floats:

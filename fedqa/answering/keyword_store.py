@@ -145,6 +145,10 @@ class KeywordStore:
         found = np.flatnonzero((scores >= least) & (scores > 0))
         return best(self._numbers[found], scores[found], k)
 
+    def scores_of(self, question: str, numbers: Numbers) -> Floats:
+        """Those of some entries that are here."""
+        return self.scores(question)[np.searchsorted(self._numbers, numbers)]
+
     def scores(self, question: str) -> Floats:
         """One for each entry in the order of their numbers, removed ones included."""
         bulk, recent = len(self._bulk.numbers), len(self._recent.numbers)

@@ -27,6 +27,7 @@ class Found:
     confidence: float
     start: int
     end: int
+    answer: tuple[int, int] | None = None  # the exact words, where a model has read them; else the sentence answers
 
 
 @dataclass(frozen=True)

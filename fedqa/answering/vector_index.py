@@ -30,7 +30,7 @@ from fedqa.answering.entry_writer import SEGMENT_ROWS, EntryWriter, IndexedDocum
 from fedqa.answering.keyword_store import KeywordStore, words, write_bulk
 from fedqa.errors import ConfigError, DataError
 
-__all__ = ["Entry", "Facts", "Hit", "IndexedDocument", "VectorIndex"]
+__all__ = ["Candidate", "Entry", "Facts", "Hit", "IndexedDocument", "VectorIndex"]
 
 APPROXIMATE_ABOVE = 200_000  # entries; below, exact search takes at most some 30 ms
 KEYWORDS_ABOVE = 2_000  # entries; below, lists of words are made in a moment
@@ -49,6 +49,18 @@ class Hit:
     start: int
     end: int
     score: float  # the dot product; for words BM25; for both the sum of 1 / (60 + rank)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An entry that vectors or words found, with the scores of both."""
+
+    entry: str
+    document: str
+    start: int
+    end: int
+    dot: float
+    words: float  # BM25; 0 where no word is shared
 
 
 @dataclass(frozen=True)
@@ -183,6 +195,20 @@ class VectorIndex:
         """The best `k` of the entries that share words with each question."""
         _check_k(k)
         return self._store.read(lambda moment: self._hits(self._by_words(moment, questions, k)))
+
+    def candidates(self, vector: Vectors, question: str, k: int) -> list[Candidate]:
+        """The best `k` entries by one question's vector, [1, width], and the best `k` by its words, in any order."""
+        vector = self._checked(vector, "question")
+        _check_k(k)
+        return self._store.read(lambda moment: self._candidates(moment, vector, question, k))
+
+    def _candidates(self, moment: Moment, vector: Vectors, question: str, k: int) -> list[Candidate]:
+        (near,), (worded,) = self._by_vectors(moment, vector, k), self._by_words(moment, [question], k)
+        numbers, vectors = moment.vectors_of(np.union1d(near.numbers, worded.numbers))
+        dots, words_ = (vectors @ vector[0]).tolist(), self._keywords.scores_of(question, numbers).tolist()
+        places = self._store.places(numbers.tolist())
+        found = zip((places[n] for n in numbers.tolist()), dots, words_, strict=True)
+        return [Candidate(at.entry, at.document, at.start, at.end, dot, word) for at, dot, word in found]
 
     def _search(self, moment: Moment, vectors: Vectors, questions: Sequence[str] | None, k: int) -> list[list[Hit]]:
         if questions is None:

@@ -2,7 +2,8 @@
 from pathlib import Path
 
 import pytest
-from toy_alliance import write_alliance
+from toy_alliance import ALLIANCE, rows, write_alliance
+from toy_silo import learning
 
 from fedqa.answering.assistant import Assistant
 from fedqa.answering.matching import Matching
@@ -100,3 +101,17 @@ def test_unknown_silos_and_runs_are_refused(run: Path, tmp_path: Path) -> None:
         Assistant.open(run, "nord")
     with pytest.raises(RunError, match="does not exist; give the folder that `fedqa train --out` was given"):
         Assistant.open(tmp_path / "nothing", "north")
+
+
+def test_a_silo_that_has_learnt_to_read_answers_with_exact_words(tmp_path: Path) -> None:
+    alliance = write_alliance(tmp_path, learning("read", ALLIANCE))
+    train(load_project(alliance, ["local.learning_rate=1e-2", "rounds=1"]), tmp_path / "run", processes=1)
+    assistant = Assistant.open(tmp_path / "run", "north")
+    answers = assistant.nearest(rows("Northam")[0][0])
+    assert answers[0].passage == rows("Northam")[0][1]  # found by the embedded model
+    for answer in answers:
+        text = assistant.documents[answer.document].text
+        assert text[answer.answer_start : answer.answer_end] == answer.answer
+        assert answer.answer in answer.evidence
+    again = Assistant.open(tmp_path / "run", "north")  # from the index on disk
+    assert again.nearest(rows("Northam")[0][0]) == answers

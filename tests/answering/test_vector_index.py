@@ -626,3 +626,33 @@ def test_an_index_survives_kill_9_at_any_moment(tmp_path: Path) -> None:
             assert index.remove("check")
             assert _forms(index) == forms
     assert changes > 20
+
+
+# -- candidates --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tended", [False, True])
+def test_candidates_have_both_scores_whichever_found_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tended: bool
+) -> None:
+    texts = ["red house", "blue house", "green car", "yellow tree", "blue sea"]
+    vectors = rows(X, Y, (0.6, 0.8, 0, 0), Z, (0, 0, 0.6, 0.8))
+    monkeypatch.setattr(vector_index, "KEYWORDS_ABOVE", 2)
+    with opened(tmp_path) as index:
+        index.add("gone", entries("gone", "blue whale"), rows(X))
+        index.add("a", entries("a", *texts[:3]), vectors[:3])
+        if tended:
+            index.tend()
+        index.add("b", entries("b", *texts[3:]), vectors[3:])
+        index.remove("gone")
+        both = {one.entry: one for one in index.candidates(rows((1, 0.1, 0, 0)), "blue sea", 2)}
+        # By vectors the two nearest of a, by words the two with a word of the question: five texts, one in none.
+        assert set(both) == {"a#0", "a#2", "a#1", "b#1"}
+        assert {name: one.dot for name, one in both.items()} == pytest.approx(
+            {"a#0": 1.0, "a#2": 0.68, "a#1": 0.1, "b#1": 0.0}
+        )
+        by_words = {hit.entry: hit.score for hit in index.search_words(["blue sea"], 9)[0]}
+        assert {name: one.words for name, one in both.items() if one.words} == pytest.approx(by_words)
+        assert (both["b#1"].document, both["b#1"].start, both["b#1"].end) == ("b", 10, 18)
+        with pytest.raises(ConfigError, match="k must be at least 1 entry, got 0"):
+            index.candidates(rows(X), "blue", 0)
