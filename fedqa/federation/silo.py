@@ -322,7 +322,7 @@ class Silo:
         if not values:
             return
         best, score = self.state.best(), sum(values) / len(values)
-        # Of rounds that are equally good the later one is kept, which has learnt more; what the end adds must be better.
+        # Of rounds that are equally good the later is kept, which has learnt more; what the end adds must be better.
         later = round_number <= self.course.rounds
         if best is None or score > best.score or (later and score == best.score):
             self.state.keep_best(Best(score, point, round_number), model.state())
