@@ -105,7 +105,7 @@ def demo(
     serve: Annotated[bool, typer.Option(help="Serve the page afterwards.")] = True,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the runs are kept.")] = Path("runs/demo"),
 ) -> None:
-    """Train the sample alliance in several ways, compare, ask, serve a page.
+    """Train the sample alliance, compare, ask questions, serve a page.
 
     Takes about four minutes on two cores and no network. A second call shows the same in seconds.
     """

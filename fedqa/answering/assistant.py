@@ -47,7 +47,7 @@ class Answer:
     start: int
     end: int
     score: float  # of the model; comparable within one question only
-    confidence: float  # from 0 to 1, that this is the answer
+    confidence: float  # from 0 to 1, that the answer stands in the evidence, or in the passage if no model reads
     answer: str  # characters `answer_start` to `answer_end` of the document; the evidence if no model reads
     answer_start: int
     answer_end: int

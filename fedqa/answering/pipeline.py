@@ -26,7 +26,7 @@ from fedqa.data.sentences import sentences
 FOUND = 50  # pieces that vectors, and as many that words bring
 CONSIDERED = CANDIDATES + 2  # passages with a final score; without the right ones, enough for the confidence
 MATCHED = 8
-READ = 5
+READ = 3
 Documents = Callable[[str], Document | None]  # by id; None: it is gone
 Extent = tuple[int, int]
 
@@ -79,18 +79,22 @@ class Pipeline:
         scores = self.blend.scores(_table(considered))
         ranked = np.argsort(-scores, kind="stable").tolist()
         shares = confidences(self.blend, [float(scores[i]) for i in ranked])
-        best = [considered[i] for i in ranked[:k]]
+        best = self._with_sentences(question, [considered[i] for i in ranked[:k]])
         return [
-            Found(one.passage, float(scores[i]), share, *extent, one.answer)
-            for one, i, share, extent in zip(best, ranked, shares, self._extents(question, best), strict=False)
+            Found(one.passage, float(scores[i]), share, *_sentence(one), one.answer)
+            for one, i, share in zip(best, ranked, shares, strict=False)
         ]
 
     def measured(self, question: str, evidence: Sequence[Span]) -> Measured:
-        """What all parts say for a question whose answers are known."""
+        """What all parts say for a question whose answers are known: right is a sentence that holds one.
+
+        Not the exact words: a reader that has seen few examples often gives too few or the wrong ones of the right
+        sentence, and whoever asks sees the sentence too.
+        """
         considered = self._considered(question, CONSIDERED)
         gold = [_overlaps(evidence, one.passage.document, one.passage.start, one.passage.end) for one in considered]
         right = [
-            held and (one.answer is None or _overlaps(evidence, one.passage.document, *one.answer))
+            held and (one.sentence is None or _overlaps(evidence, one.passage.document, *one.sentence))
             for held, one in zip(gold, considered, strict=True)
         ]
         return Measured(_table(considered), right, gold)
@@ -133,21 +137,24 @@ class Pipeline:
         return sorted(matched, key=lambda one: -sum(one.values))
 
     def _read(self, question: str, found: list[_Considered]) -> list[_Considered]:
-        """With the reading model's answers, as `_matched`."""
+        """With the reading model's answers, as `_matched`.
+
+        It reads the sentence that matches best, not the whole passage: of the questions of the sample hospital and law
+        firm, that sentence holds the answer to 63 %, and what a reader of few examples chose in passages met 33 %.
+        """
         if self.models.read is None or not found:
             return found
+        first = self._with_sentences(question, found[:READ])
         with self.turn:
-            readings = read_in(self.models.read, question, [one.passage.text for one in found[:READ]])
+            readings = read_in(self.models.read, question, [_text_of(one) for one in first])
         least = min(reading.odds for reading in readings)
-        rest = [_with(one, "read", least) for one in found[len(readings) :]]
-        return [*(_answered(one, r) for one, r in zip(found, readings, strict=False)), *rest]
+        rest = [_with(one, "read", least) for one in found[READ:]]
+        return [*(_answered(one, reading) for one, reading in zip(first, readings, strict=True)), *rest]
 
-    def _extents(self, question: str, best: Sequence[_Considered]) -> list[Extent]:
-        """The sentence of each passage to look at: the one with the answer, that was found, or that matches best."""
-        known = [_sentence_around(one) or one.sentence for one in best]
-        unknown = [one.passage for one, extent in zip(best, known, strict=True) if extent is None]
-        chosen = iter(self._pointed(question, unknown))
-        return [extent or next(chosen) for extent in known]
+    def _with_sentences(self, question: str, some: Sequence[_Considered]) -> list[_Considered]:
+        """With the sentence of each passage to look at: the one that was found, or that matches best."""
+        chosen = iter(self._pointed(question, [one.passage for one in some if one.sentence is None]))
+        return [one if one.sentence else replace(one, sentence=next(chosen)) for one in some]
 
     def _pointed(self, question: str, some: Sequence[Passage]) -> list[Extent]:
         if not some or self.models.points is None:
@@ -173,17 +180,18 @@ def _with(one: _Considered, part: str, value: float) -> _Considered:
 
 
 def _answered(one: _Considered, reading: Reading) -> _Considered:
-    start = one.passage.start
+    start = _sentence(one)[0]
     return replace(_with(one, "read", reading.odds), answer=(start + reading.start, start + reading.end))
 
 
-def _sentence_around(one: _Considered) -> Extent | None:
-    """The sentence, or the sentences, that the answer stands in."""
-    if one.answer is None:
-        return None
-    start, end = (offset - one.passage.start for offset in one.answer)
-    around = [(a, b) for a, b in sentences(one.passage.text) if a < end and start < b]
-    return one.passage.start + around[0][0], one.passage.start + around[-1][1]
+def _sentence(one: _Considered) -> Extent:
+    assert one.sentence
+    return one.sentence
+
+
+def _text_of(one: _Considered) -> str:
+    start, end = (offset - one.passage.start for offset in _sentence(one))
+    return one.passage.text[start:end]
 
 
 def _passage_at(document: Document, piece: Candidate) -> Passage | None:

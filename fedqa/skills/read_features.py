@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the skill `read` trains on and is scored on: questions, the documents to read for each, and windows of them."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.records import EVERY_SPLIT, Collection, Document, Example, Split
+from fedqa.data.splits import normalise
 from fedqa.errors import ConfigError, DataError
 from fedqa.models.encoding import Tokens
 from fedqa.models.reader import Row
@@ -144,12 +146,23 @@ def read_features(collection: Collection, tokenizer: PreTrainedTokenizerBase, op
     texts = tuple(token_texts(tokenizer, [document.text for document in collection.documents]))
     asking = _Asking(collection.documents, texts, tokenizer, options)
     splits: dict[Split, list[Question]] = {split: [] for split in EVERY_SPLIT}
-    for example in collection.examples:
+    for split, example in _merged(collection.examples):
         question = asking.question(example)
-        if question and (example.split != "train" or asking.can_be_learnt(question)):
-            splits[_split(example)].append(question)
+        if question and (split != "train" or asking.can_be_learnt(question)):
+            splits[split].append(question)
     kept = {split: tuple(questions) for split, questions in splits.items()}
     return ReadFeatures(options, collection.documents, texts, kept, tokenizer)
+
+
+def _merged(examples: Sequence[Example]) -> Iterator[tuple[Split, Example]]:
+    """Examples that ask the same of the same documents are one, with all their answers, and the id of the first."""
+    groups: dict[tuple[Split, str, frozenset[str]], list[Example]] = defaultdict(list)
+    for example in examples:
+        groups[_split(example), normalise(example.question), frozenset(example.documents)].append(example)
+    for (split, _, _), group in groups.items():
+        evidence = tuple(dict.fromkeys(span for example in group for span in example.evidence))
+        answers = tuple(dict.fromkeys(answer for example in group for answer in example.answers))
+        yield split, replace(group[0], evidence=evidence, answers=answers)
 
 
 def _split(example: Example) -> Split:

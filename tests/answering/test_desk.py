@@ -15,6 +15,7 @@ from toy_silo import TRAINED, filled, learning, write_silo
 
 from fedqa.answering import desk as desk_module
 from fedqa.answering.desk import Desk
+from fedqa.answering.pipeline import READ
 from fedqa.config import load_project
 from fedqa.errors import ConfigError, RunError
 from fedqa.runs import train
@@ -244,8 +245,8 @@ def test_the_exact_words_are_read_in_what_was_found(tmp_path: Path) -> None:
             assert text[answer.start : answer.end] == answer.evidence
             assert answer.passage in text and answer.evidence in answer.passage
             assert answer.start <= answer.answer_start < answer.answer_end <= answer.end
-        assert any(answer.answer != answer.evidence for answer in reply.answers[:5])
-        assert all(answer.answer == answer.evidence for answer in reply.answers[5:])  # beyond what is read
+        read = [answer for answer in reply.answers if answer.answer != answer.evidence]
+        assert 0 < len(read) <= READ  # what is not read answers with its sentence
 
 
 def test_a_model_without_vectors_leaves_finding_to_words(tmp_path: Path) -> None:

@@ -192,6 +192,18 @@ def test_all_gold_spans_of_a_question_are_kept() -> None:
     assert features.splits["train"][0].accepted == ("noon", "midnight")
 
 
+def test_what_several_people_answered_to_one_question_is_one_question() -> None:
+    document = Document("d", "At noon or at midnight.")
+    asked = [
+        example("a", document, "When?"),
+        example("b", document, "when", "noon"),
+        example("c", document, "When?", "midnight"),
+    ]
+    (question,) = prepared(Collection((document,), tuple(asked)))[1].splits["train"]
+    assert (question.id, question.accepted) == ("a", ("noon", "midnight"))
+    assert question.gold == ((Extent(1, 2), Extent(4, 5)),)
+
+
 def test_without_answers_the_words_of_the_evidence_are_accepted() -> None:
     data = Collection((Document("d", "Ask the porter."),), (Example("e", "Who?", (Span("d", 4, 14),), split="train"),))
     assert prepared(data)[1].splits["train"][0].accepted == ("the porter",)
