@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Lorar study: its silos, its arms, and a report of outcomes that were written by hand."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks import lorar
+from benchmarks.lorar_report.arms import ALONE, BEST, CENTRAL, METHODS, WEIGHTINGS, findings_of, micro
+from benchmarks.lorar_report.report import page_of, tables, write_report
+from benchmarks.study.public_data import FOLDER
+from benchmarks.study.runner import Outcome
+from benchmarks.study.statistics import Results
+from fedqa.config import Alliance, course_of
+from fedqa.federation.course import Choice
+from fedqa.tables import from_table
+
+real_data = pytest.mark.skipif(not (FOLDER / "text2sql").exists(), reason=f"text2sql is not in {FOLDER}")
+SILOS = ("geography", "yelp")
+RIGHT = {ALONE: (2, 0), CENTRAL: (3, 1), "FedOPT": (2, 0), BEST: (3, 2), "FedOPT-lr": (1, 1)}  # of 4 and 2 questions
+
+
+def outcome(arm: str, right: tuple[int, int]) -> Outcome:
+    values = {
+        silo: {"em": tuple(float(i < n) for i in range(of))} for silo, n, of in zip(SILOS, right, (4, 2), strict=True)
+    }
+    points = {point: values for point in ("received", "personal", "best")}
+    return Outcome(arm, seed=1, key="k", seconds=3.0, rounds=2, bytes_up=1000, dev=points, test=points)
+
+
+OUTCOMES = [outcome(arm, right) for arm, right in RIGHT.items()]
+
+
+@real_data
+def test_eight_silos_of_at_most_the_examples_said() -> None:
+    silos = lorar.drawn(1, None)
+    assert tuple(silos) == lorar.SILOS
+    counts = {name: Counter(example.split for example in silo.examples) for name, silo in silos.items()}
+    assert counts["atis"] == {"train": 300, "dev": 40, "test": 120}
+    assert counts["yelp"] == {"train": 76, "dev": 26, "test": 26}
+    assert all(len(silo.documents) == 1 for silo in silos.values())
+    assert lorar.drawn(1, None) == silos != lorar.drawn(2, None)
+    fewer = lorar.drawn(1, 50, silos=["atis"])["atis"]
+    assert Counter(example.split for example in fewer.examples)["train"] == 50
+    assert {example.id for example in fewer.examples} < {example.id for example in silos["atis"].examples}
+
+
+def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
+    names = [arm.name for arm in lorar.ARMS]
+    assert set(names) == {*METHODS, *WEIGHTINGS} and len(names) == len(set(names))
+    for arm in lorar.ARMS:
+        course = course_of(from_table(Alliance, {"name": "x", **arm.settings}, arm.name))
+        assert len(course.silos) == 8
+        (stage,) = course.stages
+        assert [course.local_of(name, stage).epochs for name in ("atis", "yelp")] == [1, 2]
+
+
+def test_the_weightings_are_those_of_the_paper() -> None:
+    by_name = {arm.name: course_of(from_table(Alliance, {"name": "x", **arm.settings}, "x")) for arm in lorar.ARMS}
+    weights = {name: by_name[name].stages[0].mixing.weigher.name for name in WEIGHTINGS}
+    assert weights == {"FedOPT": "size", BEST: "lorar", "FedOPT-lr": "loss_reduction", "FedOPT-equal": "uniform"}
+    assert by_name["FedProx-Lorar"].stages[0].objective[1].weight == 1e-4
+    assert by_name["FedAvg"].stages[0].mixing.optimiser == Choice("none")
+
+
+def test_claims_are_differences_of_the_mean_of_silos() -> None:
+    found = findings_of(Results.of(OUTCOMES))
+    # FedOPT-Lorar has 3/4 and 2/2, FedOPT 2/4 and 0/2: 0.25 and 1 more
+    assert found.claims["Lorar helps FedOPT"].bootstrap.difference == pytest.approx(0.625)
+    assert found.claims["pooling helps"].bootstrap.difference == pytest.approx((0.25 + 0.5) / 2)
+    assert found.small["Lorar helps FedOPT"].bootstrap.difference == pytest.approx(1.0)  # of yelp alone
+    assert "Lorar helps FedAvg" not in found.claims
+    assert micro(found.results, BEST) == pytest.approx(5 / 6)
+
+
+def test_the_report_says_what_was_found(tmp_path: Path) -> None:
+    page = page_of(OUTCOMES, {"command": "fedqa bench lorar"})
+    assert page.lead[0].startswith("On 6 test questions of 2 silos and 1 seed, FedOPT-Lorar reaches an EM of 0.875")
+    assert "change FedOPT by +0.625" in page.lead[1]
+    assert [tile.value for tile in page.tiles] == ["+0.625"]
+    path = write_report(OUTCOMES, {"command": "fedqa bench lorar"}, tmp_path)
+    text = path.read_text(encoding="utf-8")
+    assert "Table 3: weightings of FedOPT" in text and "micro 0.833" in text
+    assert (tmp_path / "report.md").exists() and (tmp_path / "gains.svg").exists()
+    assert len(tables(OUTCOMES)) == 3
+
+
+def test_a_report_needs_no_particular_arm(tmp_path: Path) -> None:
+    page = page_of([outcome("FedAvg", (1, 1))], {})
+    assert page.lead == ["FedOPT-Lorar is not among the 1 arm of this study of 2 silos and 1 seed."]
+    assert [section.id for section in page.sections] == ["methods", "points", "costs", "made"]
