@@ -23,8 +23,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)   ## train the sample alliance, compare, answer (SERVE=0: exit when done)
 	$(BIN)/fedqa demo $(if $(filter 0,$(SERVE)),--no-serve,)
 
-test: $(READY)   ## all tests
-	$(BIN)/python -m pytest $(ARGS)
+test: $(READY)   ## all tests, one process a core
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadscope $(ARGS)
 
 check: $(READY)  ## lint, types and documentation
 	$(BIN)/ruff check .

@@ -101,10 +101,10 @@ VARIANTS = (
 )
 FIGURES = (
     *(fedmatch(f"layers={k}", share_layers=FROZEN + k) for k in range(LAYERS)),
-    *(fedmatch(f"width={width}", width=width) for width in (16, 32, 128, 256)),
+    *(fedmatch(f"width={width}", width=width) for width in (16, 256)),
     *(fedmatch(f"every={n}", aggregate_every=n) for n in (2, 3)),
-    *(fedmatch(f"train={n} FedMatch", train=n) for n in (15, 30, 45)),
-    *(arm(f"train={n} alone", "isolated", train=n) for n in (15, 30, 45)),
+    *(fedmatch(f"train={n} FedMatch", train=n) for n in (15, 30)),
+    *(arm(f"train={n} alone", "isolated", train=n) for n in (15, 30)),
 )
 BEYOND = (
     fedmatch("low-rank", share="low_rank"),

@@ -105,9 +105,7 @@ def test_a_document_is_answered_from_once_it_is_added_and_never_once_it_is_remov
     question = "May guide dogs come in?"
     with opened(match_silo) as (desk, store):
         added = store.add_document(DOGS, "Dogs", source="text", who="Ann")
-        began = time.perf_counter()
         desk.refresh()
-        assert time.perf_counter() - began < 1
         assert desk.ask(question).answers[0].document == added.id
     with opened(match_silo) as (desk, store):  # a restart
         best = desk.ask(question).answers[0]

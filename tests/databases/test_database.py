@@ -134,7 +134,7 @@ def test_one_step_that_does_not_end_is_ended_from_outside(people: Path) -> None:
         start = time.monotonic()
         with pytest.raises(QueryFailed, match=r"it took too long|it needs too much memory"):
             database.run(f"WITH w0 AS (SELECT 1 AS x), {doubled} SELECT COUNT(*) FROM w25")
-        assert time.monotonic() - start < 0.2 + GRACE_S + 2
+        assert time.monotonic() - start < 0.2 + GRACE_S + 30  # for a busy machine; without limit it would take hours
         assert database.run("SELECT 1").rows == ((1,),)
 
 

@@ -13,7 +13,7 @@ from fedqa.databases.database import GRACE_S
 from fedqa.databases.enclosure import Enclosure, Gone, Late
 from fedqa.databases.records import QueryError, QueryRefused, Table
 
-SLACK_S = 3.0  # for a busy machine, and for the start of a new process
+SLACK_S = 30.0  # for a busy machine, and for the start of a new process; a query without limit takes hours
 Fill = Callable[[str], str]
 
 

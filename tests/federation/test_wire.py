@@ -388,7 +388,7 @@ def test_hostile_headers_are_read_within_seconds() -> None:
     for data in hostile:
         with suppress(BoundaryError):
             wire.decode(data, MOST)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 60  # what grows with the square of a header's length would take hours
 
 
 def test_ten_thousand_claimed_tensors_take_no_memory() -> None:

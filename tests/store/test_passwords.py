@@ -32,7 +32,7 @@ def test_the_password_of_an_unknown_name_takes_as_much_work_as_a_wrong_one() -> 
         return time.process_time() - start
 
     unknown, wrong = (min(work(hashed) for _ in range(3)) for hashed in (None, known))
-    assert wrong / 3 < unknown < wrong * 3
+    assert wrong / 10 < unknown < wrong * 10  # without the work it would be a thousandth
 
 
 def test_a_token_is_long_random_and_kept_as_its_sha_256() -> None:

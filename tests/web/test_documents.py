@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import time
 
 import pytest
 from web_toys import GUIDE, Silo, Visitor
@@ -30,11 +29,9 @@ def test_several_files_are_added_each_with_its_outcome_and_found_at_once(silo: S
     assert "in the yard behind the kitchen" in editor.submit("/", question="Where do bicycles stand?").text
 
 
-def test_adding_takes_little_more_than_reading_and_indexing(silo: Silo, editor: Visitor) -> None:
-    began = time.perf_counter()
+def test_adding_brings_the_index_up_to_date_once(silo: Silo, editor: Visitor) -> None:
     _upload(editor, ("yard.md", YARD))
     assert silo.desk.refreshed == 2, "once at the start, once after adding"
-    assert time.perf_counter() - began < 30, "the file is read by a process of its own"
 
 
 def test_it_is_said_when_the_index_is_still_at_work(silo: Silo, editor: Visitor) -> None:
