@@ -58,7 +58,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
-    help="Federated question answering: organisations train together, their texts stay where they are.",
+    help="Federated question answering: train together, texts stay where they are.",
 )
 
 Alliance = Annotated[Path, typer.Argument(metavar="ALLIANCE.toml", help="An alliance or course file, or `sample`.")]
@@ -105,7 +105,7 @@ def demo(
     serve: Annotated[bool, typer.Option(help="Serve the page afterwards.")] = True,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the runs are kept.")] = Path("runs/demo"),
 ) -> None:
-    """Train the sample alliance, compare, ask questions, serve a page.
+    """Train the sample alliance, compare, ask it, serve a page.
 
     Takes about four minutes on two cores and no network. A second call shows the same in seconds.
     """
@@ -201,7 +201,7 @@ def doctor(
     changes: Changes = None,
     as_json: Json = False,
 ) -> None:
-    """Check data before joining: leaks, duplicates, cost of a round.
+    """Check data before joining: leaks, copies, cost of a round.
 
     Ends with exit code 1 if something would stop the training. For DATA alone, the cost is that of fedavg on the
     embedded model.
@@ -348,13 +348,28 @@ def ask(
     silo: Silo,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotation marks.")],
     k: Annotated[int, typer.Option("-k", metavar="N", help="Answers to show.")] = 3,
+    database: Annotated[
+        str, typer.Option(metavar="WHERE", help="A path or URL, instead of the silo's own (skill parse).")
+    ] = "",
+    beams: Annotated[int, typer.Option(min=1, metavar="N", help="Queries to try (skill parse).")] = 5,
+    first: Annotated[bool, typer.Option("--first", help="Take one that finds nothing, too (skill parse).")] = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a silo's best model: answers with evidence, or "no answer"."""
+    """Ask a silo's best model: answers with evidence, or none.
+
+    A silo that learnt `parse` is asked for its database: the SQL, what it finds, and a sentence about it.
+    """
     from fedqa.answering.assistant import Assistant
     from fedqa.console_tables import show_answers
+    from fedqa.opening import skill_of
+    from fedqa.parser_export import is_exported
     from fedqa.tables import plain
 
+    if is_exported(run) or skill_of(run, silo) == "parse":
+        _ask_database(run, silo, question, as_json, database=database, beams=beams, prefer_rows=not first)
+        return
+    if database:
+        raise ConfigError(f"--database is for a silo that learnt 'parse', and {silo!r} did not; leave it out")
     assistant = Assistant.open(run, silo)
     nearest = assistant.nearest(question, k)
     answered = assistant.answers(nearest)
@@ -366,6 +381,21 @@ def ask(
         sure = f"confidence {nearest[0].confidence:.3f}, below {assistant.threshold:.3f}"
         typer.echo(f"No answer: the documents of {silo} do not seem to hold one ({sure}). The nearest passage:")
     show_answers(_console(), nearest if answered else nearest[:1])
+
+
+def _ask_database(run: Path, silo: str, question: str, as_json: bool, *, database: str, **options: Any) -> None:
+    from fedqa.answering.querying import Querying
+    from fedqa.console_queries import query_document, show_query
+    from fedqa.parser_export import is_exported
+
+    exported = is_exported(run)
+    opened = Querying.exported(run, database, silo) if exported else Querying.open(run, silo, database=database)
+    with opened as querying:
+        answer = querying.ask(question, **options)
+    if as_json:
+        _print_json(query_document(answer, silo))
+    else:
+        show_query(_console(), answer)
 
 
 @app.command()

@@ -4,9 +4,9 @@
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tomli_w
 
@@ -31,14 +31,24 @@ class SiloData:
     sample: str = ""  # an organisation of the sample alliance, instead of format and path
     limit: int | None = None  # questions, drawn by the seed
     options: Mapping[str, Any] = field(default_factory=dict)  # of the format
+    part: Literal["notes", "queries"] = "notes"  # of the sample organisation: its texts, or questions to its database
+    database: str = ""  # that questions are asked of: an SQLite file, or a URL of PostgreSQL
 
     def __post_init__(self) -> None:
+        if self.part != "notes" and not self.sample:
+            raise ConfigError(
+                f'part = "{self.part}" goes with a sample, as in {{ sample = "hospital", part = "queries" }}'
+            )
         if bool(self.sample) == bool(self.format or self.path):
             raise ConfigError('data needs either { format = "…", path = "…" } or { sample = "hospital" }')
         if bool(self.format) != bool(self.path):
             raise ConfigError(f"data needs both format and path, got format = {self.format!r}, path = {self.path!r}")
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit must be at least 1 question, got {self.limit}")
+
+    def database_from(self, folder: Path) -> str:
+        """The database for whoever opens it; a relative path starts at the folder."""
+        return self.database if not self.database or "://" in self.database else str(folder / self.database)
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,24 @@ def load_project(path: Path, changes: Sequence[str] = ()) -> Project:
         raise ConfigError(f"{path} names no silo; add a [[silo]] with name and data for each")
     alliance = from_table(Alliance, table, str(path))
     data = {entry.name: entry.silo_data() for entry in alliance.silo}
+    for entry in alliance.silo:
+        _check_fits(entry, data[entry.name])
     return Project(course_of(alliance), data, path.parent)
+
+
+def _check_fits(entry: SiloEntry, data: SiloData) -> None:
+    """Only questions with SQL teach `parse`, and only `parse` asks a database."""
+    if entry.skill != "parse" and (data.database or data.part == "queries"):
+        what = "database" if data.database else "part"
+        raise ConfigError(
+            f"data of silo {entry.name!r}: {what} is for a silo that asks a database, but its skill is "
+            f'{entry.skill!r}; set skill = "parse", or leave {what} out'
+        )
+    if entry.skill == "parse" and data.sample and data.part != "queries":
+        raise ConfigError(
+            f"data of silo {entry.name!r}: the notes of a sample hold no SQL to learn from; "
+            f'write {{ sample = "{data.sample}", part = "queries" }}'
+        )
 
 
 def course_of(alliance: Alliance) -> Course:
@@ -225,8 +252,12 @@ def _rounds(rounds: int) -> int:
 
 
 def _moved(entry: SiloData, old: Path, new: Path) -> SiloData:
-    if not entry.path or Path(entry.path).is_absolute():
-        return entry
-    target = (old / entry.path).resolve()
-    relative = Path(os.path.relpath(target, new.resolve()))
-    return SiloData(entry.format, relative.as_posix(), entry.sample, entry.limit, entry.options)
+    """The data as a file in another folder names them."""
+    database = entry.database if "://" in entry.database else _relative(entry.database, old, new)
+    return replace(entry, path=_relative(entry.path, old, new), database=database)
+
+
+def _relative(path: str, old: Path, new: Path) -> str:
+    if not path or Path(path).is_absolute():
+        return path
+    return Path(os.path.relpath((old / path).resolve(), new.resolve())).as_posix()

@@ -3,8 +3,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 
 from rich import box
 from rich.console import Console
@@ -69,7 +69,7 @@ def result_tables(run: Run) -> list[Table]:
         if row.name == MACRO:
             rows.append(())
         points = [_with_interval(row.cells.get(point)) for point in POINTS]
-        extra = [_score_of(other.rows, row.name) for other in others]
+        extra = [_score_of(other.rows, row) for other in others]
         rows.append((row.name, count(row.questions) if row.questions else "", *points, *extra))
     return [
         plain_table(
@@ -82,9 +82,13 @@ def result_tables(run: Run) -> list[Table]:
     ]
 
 
-def _score_of(rows: Sequence[ScoreRow], name: str) -> str:
-    found = next((row.cells["best"] for row in rows if row.name == name and "best" in row.cells), None)
-    return number(found.mean) if found else NONE
+def _score_of(rows: Sequence[ScoreRow], main: ScoreRow) -> str:
+    """The best model's score, with the number of questions where it is another than that of the metric that decides."""
+    found = next((row for row in rows if row.name == main.name and "best" in row.cells), None)
+    if found is None:
+        return NONE
+    fewer = f" of {count(found.questions)}" if found.questions != main.questions else ""
+    return number(found.cells["best"].mean) + fewer
 
 
 def _with_interval(estimate: Estimate | None) -> Text:
@@ -212,6 +216,15 @@ def known_table(title: str, known: Iterable[Known]) -> Table:
 
 
 def options_table(entry: Known) -> Table:
-    values = {name: "not set" if value is None else json.dumps(value) for name, value in entry.options.items()}
+    values = {name: "not set" if value is None else json.dumps(value) for name, value in _flat(entry.options)}
     rows = [(name, shortened(value, 60)) for name, value in values.items()]
     return plain_table(f"{entry.name}: {entry.summary}", ["option", "default"], [], rows)
+
+
+def _flat(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Options one by one; those that are a table of their own with its name before theirs."""
+    for name, value in options.items():
+        if is_dataclass(value):
+            yield from _flat({field.name: getattr(value, field.name) for field in fields(value)}, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

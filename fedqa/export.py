@@ -21,10 +21,10 @@ from fedqa.models.backbones import Backbone
 from fedqa.models.matcher import Matcher
 from fedqa.models.patches import PATCHES, patches_of, save_patches, without_patches
 from fedqa.opening import OpenRun, model_at, open_run
+from fedqa.parser_export import HEAD, save_parser
 from fedqa.skills.match import Match
+from fedqa.skills.parse import Parse
 from fedqa.tables import plain
-
-HEAD = "fedqa_head.safetensors"
 
 
 def export(run: Path, silo: str, folder: Path) -> Path:
@@ -34,8 +34,13 @@ def export(run: Path, silo: str, folder: Path) -> Path:
     opened = open_run(run)
     owner = opened.silo(silo)
     module = model_at(owner, "best")
+    card = folder / "README.md"
+    if isinstance(owner.skill, Parse):
+        save_parser(opened, owner, module, folder)
+        write_text(card, _PARSER_CARD.format(folder=str(folder), head=HEAD, **_facts(opened, owner)))
+        return card
     if not isinstance(owner.skill, Match):
-        raise RunError(f"silo {silo!r} learnt {owner.skill.name!r}; models of the skill 'match' can be exported")
+        raise RunError(f"silo {silo!r} learnt {owner.skill.name!r}; models of 'match' and 'parse' can be exported")
     if not isinstance(module, Matcher):
         raise RunError(
             f"silo {silo!r} learnt 'match' with the interaction {owner.skill.options.interaction!r}, which has no "
@@ -43,7 +48,6 @@ def export(run: Path, silo: str, folder: Path) -> Path:
         )
     _save_encoder(opened.setting.backbone, module, folder)
     _save_head(owner.skill, module, folder / HEAD)
-    card = folder / "README.md"
     write_text(card, model_card(opened, owner, folder))
     return card
 
@@ -66,22 +70,11 @@ def _save_head(skill: Match, module: nn.Module, path: Path) -> None:
 
 
 def model_card(run: OpenRun, silo: Silo, folder: Path) -> str:
-    course = run.course
     skill = silo.skill
     assert isinstance(skill, Match)
-    scores = RunFolder(run.folder).result()
     patches = patches_of(run.setting.backbone.encoder)
     return _CARD.format(
-        silo=silo.name,
-        name=course.name,
-        method=course.method,
-        model=course.model,
-        rounds=course.rounds,
-        seed=course.seed,
-        course=course.fingerprint,
-        version=__version__,
-        chosen=_chosen(silo),
-        scores=_scores(scores, silo.name) or "Nothing was scored.",
+        **_facts(run, silo),
         code=loading_code(str(folder), skill.options.max_passage, patched=bool(patches)),
         head=HEAD,
         options=json.dumps(plain(skill.options)),
@@ -91,6 +84,23 @@ def model_card(run: OpenRun, silo: Silo, folder: Path) -> str:
         if patches
         else "",
     )
+
+
+def _facts(run: OpenRun, silo: Silo) -> dict[str, object]:
+    """What every card tells of a model."""
+    course = run.course
+    return {
+        "silo": silo.name,
+        "name": course.name,
+        "method": course.method,
+        "model": course.model,
+        "rounds": course.rounds,
+        "seed": course.seed,
+        "course": course.fingerprint,
+        "version": __version__,
+        "chosen": _chosen(silo),
+        "scores": _scores(RunFolder(run.folder).result(), silo.name) or "Nothing was scored.",
+    }
 
 
 def _chosen(silo: Silo) -> str:
@@ -169,4 +179,38 @@ Course `{course}`.
 
 It was trained on {silo}'s own text, and a model can give away what it was trained on. Whether it may leave the
 organisation is for those to decide who answer for that text.
+"""
+
+_PARSER_CARD = """\
+---
+library_name: fedqa
+pipeline_tag: table-question-answering
+tags: [text-to-sql, federated-learning]
+---
+
+# {silo}: questions into SQL
+
+The model of the silo **{silo}** in the alliance *{name}*, trained with fedqa {version}: method `{method}`, starting
+from `{model}`, {rounds} rounds, seed {seed}. It is the one that did best on the silo's own dev questions ({chosen}).
+
+Course `{course}`.
+
+{scores}
+
+## Asking it
+
+```python
+from fedqa.answering.querying import Querying
+with Querying.exported({folder!r}, "database.sqlite") as querying:
+    answer = querying.ask("How many rows are there?")
+print(answer.sql, answer.sentence)
+```
+
+Or `fedqa ask FOLDER {silo} "…" --database WHERE`. The schema is read from the database; what was trained is in
+`{head}`.
+
+## Before you pass it on
+
+It was trained on {silo}'s own questions and SQL, and a model can give away what it was trained on. Whether it may leave
+the organisation is for those to decide who answer for them.
 """

@@ -157,6 +157,11 @@ def _warnings(stage: Stage, parts: tuple[Part, ...]) -> Iterator[str]:
             "The word embeddings are trained in the silo: they are not sent, but whoever gets its exported model can "
             "read its vocabulary off them."
         )
+    if "probe" in stage.channels and not stage.options_of("probe").guarded:
+        yield (
+            "The probe set is made of few texts of a silo, in their order or without noise: what all silos learn of it "
+            "may give whole sentences of one silo away. Leave probe.texts, shuffled and noise as they are by default."
+        )
     if "examples" in stage.channels:
         yield (
             "The channel 'examples' is open: every silo sends all its documents and examples, in clear, to the "

@@ -16,7 +16,7 @@ from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
 from fedqa.federation.silo_state import Best, SiloState
 from fedqa.federation.workshop import Workshop
-from fedqa.runs import Setting, read_silo, skills_of, workplace
+from fedqa.runs import Setting, databases_of, read_silo, skills_of, workplace
 from fedqa.skills.skill import Skill
 
 
@@ -54,7 +54,8 @@ def open_run(folder: Path) -> OpenRun:
     project = load_course(folder)
     RunFolder(folder).result()
     backbone, workshop = workplace(project.course)
-    setting = Setting(project.course, backbone, workshop, skills_of(project.course), [], RunFolder(folder))
+    skills, databases = skills_of(project.course), databases_of(project)
+    setting = Setting(project.course, backbone, workshop, skills, [], RunFolder(folder), databases)
     return OpenRun(folder, project, setting)
 
 
@@ -71,6 +72,13 @@ def check_silo(folder: Path, course: Course, name: str) -> None:
     known = [plan.name for plan in course.silos]
     if name not in known:
         raise RunError(unknown("silo", name, known, str(folder)))
+
+
+def skill_of(folder: Path, silo: str) -> str:
+    """The name of the skill that a silo of a run learnt."""
+    course = load_course(folder).course
+    check_silo(folder, course, silo)
+    return next(plan.skill for plan in course.silos if plan.name == silo)
 
 
 def model_at(silo: Silo, point: Point) -> nn.Module:

@@ -4,14 +4,16 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedqa.config import Project, SiloData, load_project, save_project
 from fedqa.data.formats import read_format
+from fedqa.data.queries import about_database
 from fedqa.data.records import Collection, Quarantined
 from fedqa.data.sample import sample_silo
+from fedqa.data.sample_queries import sample_queries_of
 from fedqa.data.splits import check_disjoint, limited, replayed, split, with_checks
 from fedqa.engines.local import InProcess, Processes
 from fedqa.errors import ConfigError, DataError, RunError
@@ -28,7 +30,10 @@ from fedqa.models.backbones import Backbone, frozen_below, load_backbone
 from fedqa.models.patches import patched
 from fedqa.seeds import derive
 from fedqa.skills import make_skill
+from fedqa.skills.parse import ParseFeatures
+from fedqa.skills.silo_texts import NO_TEXTS, Texts, silo_texts
 from fedqa.skills.skill import Skill
+from fedqa.skills.texts import check_length
 
 
 def read_silo(name: str, data: SiloData, folder: Path, seed: int) -> Collection:
@@ -42,13 +47,22 @@ def read_silo(name: str, data: SiloData, folder: Path, seed: int) -> Collection:
 def drawn_silo(name: str, data: SiloData, folder: Path, seed: int) -> Collection:
     """As `read_silo`, but not yet checked for questions that stand in two splits."""
     with _naming(name):
-        if data.sample:
+        if data.sample and data.part == "queries":
+            collection = sample_queries_of(data.sample, data.database_from(folder))
+        elif data.sample:
             collection = sample_silo(data.sample)
         else:
             collection = read_format(data.format, folder / data.path, data.options)
+            if data.database:
+                collection = about_database(collection, data.database_from(folder))
         if data.limit is not None:
             collection = limited(collection, data.limit, seed)
         return split(collection, seed)
+
+
+def databases_of(project: Project) -> dict[str, str]:
+    """Where the silos' databases are, of those that have one."""
+    return {name: data.database_from(project.folder) for name, data in project.data.items() if data.database}
 
 
 @contextmanager
@@ -70,6 +84,7 @@ class Setting:
     skills: Mapping[str, Skill]  # by silo
     silos: Sequence[Silo]
     folder: RunFolder
+    databases: Mapping[str, str] = field(default_factory=dict)  # by silo, of those that ask one; in no message
 
     def start_of(self, stage: int) -> Start:
         """Layout and loaded weights of a stage; silos of different skills must agree on what travels."""
@@ -96,8 +111,18 @@ class Setting:
         with _naming(name):
             taken = with_checks(self._replayed(name, collection, SiloState(folder / "state")))
             features = skill.prepare(taken, self.backbone, derive(self.course.seed, "features", name))
+        if isinstance(features, ParseFeatures):
+            features = replace(features, database=self.databases.get(name, ""))
         approved = frozenset({self.course.fingerprint})  # whoever holds all the silos' data has approved
-        return Silo(name, self.course, skill, features, collection, self.workshop, folder, approved)
+        texts = self._texts(taken) if self.course.needs_texts else NO_TEXTS
+        return Silo(name, self.course, skill, features, collection, self.workshop, folder, approved, texts)
+
+    def _texts(self, collection: Collection) -> Texts:
+        """A silo's texts without its labels, for what the course does with them."""
+        for stage in self.course.stages:
+            for what, length in stage.text_lengths.items():
+                check_length(f"stage {stage.name!r}", f"{what}.length", length, self.backbone)
+        return silo_texts(collection, self.backbone.tokenizer)
 
     def _replayed(self, name: str, collection: Collection, state: SiloState) -> Collection:
         """What is trained on: all of it, but where a run goes on, only some of what it was trained on before."""
@@ -134,12 +159,17 @@ def pool(collections: Sequence[Collection]) -> Collection:
 
 
 def build(
-    course: Course, collections: Mapping[str, Collection], folder: Path, loaded: Backbone | None = None
+    course: Course,
+    collections: Mapping[str, Collection],
+    folder: Path,
+    loaded: Backbone | None = None,
+    databases: Mapping[str, str] | None = None,
 ) -> Setting:
-    """Silos ready for work. `loaded` is what `load_model` gave, where courses of one model follow one another."""
+    """Silos ready for work. `loaded` is what `load_model` gave, where courses of one model follow one another;
+    `databases` are those that silos have for scoring their SQL, by silo."""
     run = RunFolder(folder)
     backbone, workshop = workplace(course, loaded)
-    setting = Setting(course, backbone, workshop, skills_of(course), [], run)
+    setting = Setting(course, backbone, workshop, skills_of(course), [], run, databases or {})
     silos = []
     for plan in course.silos:
         collection = collections[plan.name]
@@ -209,7 +239,7 @@ def train(
         collections[plan.name] = read_silo(plan.name, project.data[plan.name], project.folder, course.seed)
     on_data(collections)
     say(f"preparing the model {course.model!r}")
-    setting = build(course, collections, out)
+    setting = build(course, collections, out, databases=databases_of(project))
     _claim(folder, project)
     return run_setting(setting, processes=processes, watcher=watcher)
 

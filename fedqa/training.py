@@ -71,8 +71,9 @@ class Term:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.name != "task" and self.name not in TERMS:
-            raise ConfigError(unknown("objective term", self.name, ["task", *TERMS]))
+        known = ["task", *TERMS, *BROUGHT]
+        if self.name not in known:
+            raise ConfigError(unknown("objective term", self.name, known))
         if not 0 <= self.weight < float("inf"):
             raise ConfigError(f"objective term {self.name!r} needs a weight of at least 0, got {self.weight}")
 
@@ -86,6 +87,7 @@ def prox(parameters: Sequence[nn.Parameter], anchor: Sequence[Tensor]) -> Tensor
 
 
 TERMS: Mapping[str, TermLoss] = {"prox": prox}
+BROUGHT = ("contrast",)  # terms that are made of what others sent; without it they are left out
 
 
 class Epochs(Protocol):
@@ -163,18 +165,20 @@ def fit(
     terms: Sequence[Term],
     rng: np.random.Generator,
     anchor: Sequence[Tensor] | None = None,
+    brought: Mapping[str, Callable[[], Tensor]] | None = None,
     first_step: int = 0,
     horizon: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trace:
     """Train in place for one round.
 
-    `anchor` is what `prox` pulls towards, the starting values if not given; `first_step` and `horizon` place the
-    round in a longer schedule.
+    `anchor` is what `prox` pulls towards, the starting values if not given; `brought` are the losses of terms that need
+    more than the parameters; `first_step` and `horizon` place the round in a longer schedule.
     """
     total = local.steps_per_round(data.n_batches(local.batch))
     span = horizon or total
-    extra = [term for term in terms if term.name != "task" and term.weight > 0]
+    brought = brought or {}
+    extra = [term for term in terms if term.weight > 0 and (term.name in TERMS or term.name in brought)]
     task_weight = sum(term.weight for term in terms if term.name == "task")
     if extra and anchor is None:
         anchor = [p.detach().clone() for p in parameters]
@@ -184,7 +188,8 @@ def fit(
         task = loss(batch)
         objective = task if task_weight == 1 else task * task_weight
         for term in extra:
-            objective = objective + term.weight * TERMS[term.name](parameters, anchor or ())
+            more = brought[term.name]() if term.name in brought else TERMS[term.name](parameters, anchor or ())
+            objective = objective + term.weight * more
         objective.backward()  # type: ignore[no-untyped-call]
         if local.clip:
             torch.nn.utils.clip_grad_norm_(parameters, local.clip, foreach=True)

@@ -227,6 +227,11 @@ def test_the_options_of_one_method() -> None:
     assert re.search(r"proximal_weight +0\.01", fedqa("methods", "fedprox").stdout)
 
 
+def test_options_that_are_a_table_of_their_own_are_shown_with_its_name() -> None:
+    assert document("methods", "atc")["options"]["probe"]["least"] == 3
+    assert re.search(r"probe\.least +3", fedqa("methods", "atc").stdout)
+
+
 # -- a finished run ----------------------------------------------------------------------------------------------
 
 

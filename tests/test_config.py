@@ -158,6 +158,27 @@ def test_a_change_that_cannot_be_is_refused(alliance: Path, change: str, message
         ('{ sample = "bank" }', '{ format = "csv" }', "data needs both format and path, got format = 'csv', path = ''"),
         ('{ sample = "bank" }', '{ sample = "bank", format = "csv", path = "x" }', "data needs either"),
         ('{ sample = "bank" }', '{ sample = "bank", key = 1 }', "'key' goes with a format, not with a sample"),
+        (
+            '{ sample = "bank" }',
+            '{ sample = "bank", part = "queries" }',
+            "data of silo 'bank': part is for a silo that asks a database, but its skill is 'match'; set skill = ",
+        ),
+        (
+            '{ sample = "bank" }',
+            '{ sample = "bank", database = "bank.sqlite" }',
+            "data of silo 'bank': database is for a silo that asks a database, but its skill is 'match'",
+        ),
+        (
+            '{ sample = "bank" }',
+            '{ format = "csv", path = "x", part = "queries" }',
+            "data of silo 'bank': part = \"queries\" goes with a sample, as in",
+        ),
+        ('{ sample = "bank" }', '{ sample = "bank", part = "query" }', "part: unknown value 'query'"),
+        (
+            '{ sample = "bank" }',
+            '{ sample = "bank" }\nskill = "parse"',
+            'notes of a sample hold no SQL to learn from; write { sample = "bank", part = "queries" }',
+        ),
         ('{ sample = "bank" }', "3", r"silo\[1\]: data must be a table, got 3"),
         ("seed = 3", "seed = 3\nseed = 4", "alliance.toml is not valid TOML: .*line 5"),
     ],
@@ -282,3 +303,18 @@ def test_a_setting_of_the_sample_alliance_that_cannot_be_is_refused(settings: di
 def test_a_silo_entry_needs_data() -> None:
     with pytest.raises(ConfigError, match=r"here: silo\[0\] needs the key 'data', which is missing"):
         from_table(Alliance, {"name": "a", "method": "fedavg", "silo": [{"name": "x"}]}, "here")
+
+
+def test_a_database_is_found_from_where_a_course_file_stands_unless_it_is_a_url(alliance: Path, tmp_path: Path) -> None:
+    url = "postgresql://reader@host/bank"
+    asking = '{ sample = "bank", part = "queries", database = "WHERE" }\nskill = "parse"'
+    for where, expected in (("db/bank.sqlite", "../../db/bank.sqlite"), (url, url), ("/x/y.sqlite", "/x/y.sqlite")):
+        project = load_project(write(alliance, '{ sample = "bank" }', asking.replace("WHERE", where)))
+        save_project(project, tmp_path / "runs" / "one" / "course.toml")
+        again = load_project(tmp_path / "runs" / "one" / "course.toml")
+        assert again.data["bank"].database == expected
+        assert again.data["bank"].part == "queries"
+        assert again.course.fingerprint == project.course.fingerprint
+    assert SiloData(sample="bank", database="a.sqlite").database_from(Path("/b")) == "/b/a.sqlite"
+    assert SiloData(sample="bank", database=url).database_from(Path("/b")) == url
+    assert SiloData(sample="bank").database_from(Path("/b")) == ""

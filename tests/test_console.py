@@ -189,6 +189,13 @@ def test_results_have_roll_ups_and_the_other_metrics() -> None:
     assert text.count("0.625") == 6  # mean of silos and all questions, at three points
 
 
+def test_a_metric_of_fewer_questions_says_of_how_many() -> None:
+    made = run("fedavg", {"ash": 0.5})
+    for part, value in (("silos", 0.25), ("questions", 3)):
+        made.result[part]["ash"]["best"]["test"]["other"] = value
+    assert "0.250 of 3" in printed(*result_tables(made))
+
+
 def test_nothing_scored_is_no_table() -> None:
     unscored = replace(run("fedavg", {"ash": 0.5}), result={"silos": {"ash": {}}})
     assert result_tables(unscored) == []

@@ -192,6 +192,21 @@ def test_terms_are_weighted() -> None:
     assert gradients_seen(Local(clip=0.0), terms=terms, anchor=[torch.tensor([1.0])]) == [3 + 8]
 
 
+def test_a_term_that_others_brought_is_added_and_left_out_where_they_did_not() -> None:
+    weight, seen = nn.Parameter(torch.tensor([5.0])), []
+
+    class Noting(Adam):
+        def step(self, rate: float) -> None:
+            assert weight.grad is not None
+            seen.append(weight.grad.item())
+            super().step(rate)
+
+    local, terms = Local(clip=0.0, learning_rate=0.0), (Term("task"), Term("contrast", 2.0))
+    for brought in ({"contrast": lambda: 4 * weight.sum()}, {}, None):
+        train(weight, Numbers([2.0]), local, optimiser=Noting([weight]), terms=terms, brought=brought)
+    assert seen == [3 + 2 * 4, 3, 3]
+
+
 def test_without_an_anchor_prox_pulls_towards_the_start() -> None:
     terms = (Term("task"), Term("prox", 1e6))
     local = Local(steps=3, clip=0.0, learning_rate=1.0, weight_decay=0.0)

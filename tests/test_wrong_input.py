@@ -35,7 +35,7 @@ WRONG_FILES = {
     "an unknown method": (
         'method = "fedavg"',
         'method = "fedavrg"',
-        r"unknown method 'fedavrg'; did you mean 'fedavg'\? \(known: central, cover_query",
+        r"unknown method 'fedavrg'; did you mean 'fedavg'\? \(known: atc, central, cover_query",
     ),
     "an unknown key": ("rounds = 2", "round = 2", r"unknown key 'round' in .*alliance.toml; did you mean 'rounds'\?"),
     "an unknown local key": ("batch = 4", "batchsize = 4", r"unknown key 'batchsize' in .*local.*did you mean 'batch'"),
@@ -231,7 +231,7 @@ def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_doctor_of_data_needs_a_format(tmp_path: Path) -> None:
     refused(
-        fedqa("doctor", write_csv(tmp_path / "a.csv", rows("A"))), r"say with --format what .*a.csv is \(known: csv"
+        fedqa("doctor", write_csv(tmp_path / "a.csv", rows("A"))), r"say with --format what .*a.csv is \(known: agnews"
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
+from torch.nn.utils.rnn import pad_sequence
 
 from fedqa.data.records import Collection, Document, Example, Span, Split
 from fedqa.engines.local import InProcess
@@ -23,8 +25,12 @@ from fedqa.files import read_tensors
 from fedqa.methods import stages_of
 from fedqa.methods.method import Plan
 from fedqa.models.tagged import TaggedModel
+from fedqa.models.text_pair import Vocabulary
 from fedqa.runs import Setting, pool
+from fedqa.seeds import derive
+from fedqa.skills.silo_texts import Texts
 from fedqa.skills.skill import no_draws
+from fedqa.skills.texts import Text
 from fedqa.training import Local
 
 WIDTH = 4
@@ -42,6 +48,38 @@ class ToyModel(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         hidden = torch.tanh(self.layer0(self.words(tokens).mean(dim=1)))
         return self.head(torch.tanh(self.layer1(self.norm(hidden)))).squeeze(-1)
+
+    @property
+    def pair(self) -> "ToyPair":
+        return ToyPair(self)
+
+
+class ToyPair:
+    """The toy's layers as an encoder (layer 0) and a decoder (norm, layer 1); words go in and out by one table."""
+
+    vocabulary = Vocabulary(8, 0, 0, 0, *np.zeros((3, 8), dtype=bool))
+    device = torch.device("cpu")
+
+    def __init__(self, model: ToyModel) -> None:
+        self._model = model
+
+    def encode(self, ids: Tensor, mask: Tensor, *, again: bool = True) -> Tensor:
+        return torch.tanh(self._model.layer0(self._model.words(ids)))
+
+    def read(self, texts: Sequence[np.ndarray], *, again: bool = True) -> tuple[Tensor, Tensor]:
+        ids = pad_sequence([torch.from_numpy(text) for text in texts], batch_first=True)
+        mask = torch.arange(ids.shape[1]) < torch.tensor([len(text) for text in texts]).unsqueeze(1)
+        return self.encode(ids, mask), mask
+
+    def decode(self, ids: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
+        mask = torch.ones(memory.shape[:2]) if memory_mask is None else memory_mask.float()
+        read = (memory * mask.unsqueeze(-1)).sum(dim=1, keepdim=True) / mask.sum(dim=1)[:, None, None]
+        return torch.tanh(self._model.layer1(self._model.norm(self._model.words(ids) + read)))
+
+    def fill(self, states: Tensor) -> Tensor:
+        return linear(states, self._model.words.weight)
+
+    write = fill
 
 
 TAGS = {
@@ -113,6 +151,13 @@ class ToySkill:
         return {"fit": torch.exp(-errors).numpy().astype(float)}
 
 
+class ToySilo(Silo):
+    """A silo whose secret is no secret, so that what it draws from it is the same in every run."""
+
+    def secret(self) -> int:
+        return derive(1, self.name)
+
+
 def toy_collection(n: int, seed: int) -> Collection:
     """`n` examples of a silo whose mapping from tokens to target differs a little from the next silo's."""
     rng = np.random.default_rng(seed)
@@ -154,7 +199,7 @@ def toy_setting(
     run = RunFolder(folder)
     collections = data or toy_data()
     silos = [
-        Silo(
+        ToySilo(
             name=plan.name,
             course=course,
             skill=skill,
@@ -163,10 +208,17 @@ def toy_setting(
             workshop=workshop,
             folder=run.silo(plan.name),
             approved=frozenset({course.fingerprint}),
+            texts=toy_texts(collections[plan.name]),
         )
         for plan in course.silos
     ]
     return Setting(course, None, workshop, {s.name: skill for s in silos}, silos, run)  # type: ignore[arg-type]
+
+
+def toy_texts(collection: Collection) -> Texts:
+    """The tokens of each example, twice over, as a text."""
+    tokens = [np.array(document.text.split("|")[0].split() * 2, dtype=np.int64) for document in collection.documents]
+    return Texts([Text(f"d{i}", row) for i, row in enumerate(tokens)])
 
 
 def toy_run(

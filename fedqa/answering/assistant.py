@@ -30,6 +30,7 @@ from fedqa.federation.silo import Silo
 from fedqa.models.retriever import Retriever
 from fedqa.opening import model_at, open_run
 from fedqa.skills.match import Match, MatchFeatures
+from fedqa.skills.parse import Parse
 from fedqa.skills.read import Read
 from fedqa.skills.read_features import ReadFeatures
 from fedqa.skills.retrieve import Retrieve, RetrieveFeatures
@@ -136,6 +137,11 @@ def _finder(silo: Silo, model: nn.Module) -> Finder:
         return retrieving.up_to_date(silo.collection.documents).fitted(silo.collection)
     if isinstance(skill, Read) and isinstance(features, ReadFeatures):
         return _reading(silo, Loaded(skill, whole(model), features.tokenizer, skill.name))
+    if isinstance(skill, Parse):
+        raise RunError(
+            f"silo {silo.name!r} learnt 'parse', whose model asks a database and no documents; "
+            "take fedqa.answering.querying.Querying, or `fedqa ask`"
+        )
     raise RunError(
         f"silo {silo.name!r} learnt {skill.name!r}, whose model cannot answer; give one 'match', 'retrieve' or 'read'"
     )

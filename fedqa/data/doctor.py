@@ -84,7 +84,7 @@ def examine(collection: Collection) -> Findings:
         revealing=tuple(example.id for example in examples if _reveals(example)),
         words={name: _lengths(counts) for name, counts in lengths.items() if counts},
         long_passages=sum(count > LONG_PASSAGE for count in lengths["passage"]),
-        share_unanswerable=sum(not e.answerable for e in examples) / max(1, len(examples)),
+        share_unanswerable=sum(not (e.answerable or e.answers) for e in examples) / max(1, len(examples)),
     )
 
 

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import get_type_hints
 
 from fedqa.data import (
+    agnews,
     delimited,
     insuranceqa,
     jsonl,
     medquad,
     notes,
     pubmedqa,
+    question_generation,
+    rt_polarity,
+    scitldr,
     squad,
     squad_sentences,
     stored,
@@ -46,6 +50,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
+        Format("agnews", agnews.read, "AG's News: news items with their class, to classify"),
         Format("csv", delimited.read, "CSV or TSV rows of question and answer, with or without the context"),
         Format("insuranceqa", insuranceqa.read, "InsuranceQA: question, answer, label"),
         Format("jsonl", jsonl.read, "JSON lines: rows as in csv, and documents"),
@@ -53,6 +58,9 @@ FORMATS: dict[str, Format] = {
         Format("notes", notes.read, "Markdown notes: documents with Q: and A: lines"),
         Format("policyqa", squad.read, "PolicyQA: questions on privacy policies, in SQuAD's format"),
         Format("pubmedqa", pubmedqa.read, "PubMedQA: research questions and their conclusions (ori_pqal.json)"),
+        Format("question_generation", question_generation.read, "squad_sentences the other way: questions to write"),
+        Format("rt_polarity", rt_polarity.read, "movie-review sentences, positive or negative, to classify"),
+        Format("scitldr", scitldr.read, "SciTLDR: abstracts of papers with short summaries, to write"),
         Format("squad", squad.read, "SQuAD 1.1 or 2.0 JSON, a file or a folder"),
         Format("squad_sentences", squad_sentences.read, "SQuAD's questions and answering sentences, line by line"),
         Format("store", stored.read, "a silo's own store: what its people added, asked and corrected"),

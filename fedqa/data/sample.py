@@ -32,10 +32,14 @@ def sample_pairs(name: str) -> tuple[Example, ...]:
 
 def sample_database(name: str, folder: Path) -> Path:
     """The SQLite database of a sample organisation, built in `folder` at first use; complete or not there at all."""
-    target = folder / f"{name}.sqlite"
+    return sample_database_at(name, folder / f"{name}.sqlite")
+
+
+def sample_database_at(name: str, target: Path) -> Path:
+    """The same, in a file of any name; what is there already stays."""
     script = _database_file(name, _SCHEMA).read_text(encoding="utf-8")
     if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with _moved_to(target) as unfinished, closing(sqlite3.connect(unfinished)) as connection:
             connection.executescript(script)
             connection.commit()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The databases of the sample alliance as silos of questions and SQL."""
 
-from dataclasses import replace
+import tempfile
 from pathlib import Path
 
-from fedqa.data.records import Collection, Document
-from fedqa.data.sample import sample_database, sample_pairs
-from fedqa.data.schema_text import schema_text
-from fedqa.databases.database import Database
+from fedqa.data.queries import about_database
+from fedqa.data.records import Collection
+from fedqa.data.sample import sample_database_at, sample_pairs
+from fedqa.errors import ConfigError
 
 
 def sample_queries(name: str, folder: Path) -> Collection:
@@ -15,6 +15,20 @@ def sample_queries(name: str, folder: Path) -> Collection:
 
     The database is built in `folder` at first use.
     """
-    with Database.open(sample_database(name, folder)) as database:
-        schema = Document(name, schema_text(database.schema()), title=name)
-    return Collection((schema,), tuple(replace(pair, about=name) for pair in sample_pairs(name)))
+    return _queries(name, folder / f"{name}.sqlite")
+
+
+def sample_queries_of(name: str, database: str) -> Collection:
+    """The same for a silo that names a file for the database, or none: then it is built only to read its schema."""
+    if "://" in database:
+        raise ConfigError(
+            f'the database of the sample silo {name!r} is built in a file; name one, as in database = "{name}.sqlite"'
+        )
+    if database:
+        return _queries(name, Path(database))
+    with tempfile.TemporaryDirectory() as folder:
+        return sample_queries(name, Path(folder))
+
+
+def _queries(name: str, file: Path) -> Collection:
+    return about_database(Collection((), sample_pairs(name)), sample_database_at(name, file), name)

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from fedqa.errors import ModelError
 
@@ -125,8 +125,19 @@ class Summary:
         """The t-interval of the mean; None for fewer than two values, which say nothing of their spread."""
         if self.n < 2:
             return None
-        half = float(stats.t.ppf((1 + level) / 2, self.n - 1)) * math.sqrt(self.variance / self.n)
+        half = t_quantile((1 + level) / 2, self.n - 1) * math.sqrt(self.variance / self.n)
         return self.mean - half, self.mean + half
+
+
+# Student's distribution from scipy.special: scipy.stats has it too, but takes a second to import.
+def t_quantile(level: float, freedom: float) -> float:
+    """What a t-distributed value is below with probability `level`."""
+    return float(special.stdtrit(freedom, level))
+
+
+def t_tail(t: float, freedom: float) -> float:
+    """The probability of a value above `t`."""
+    return float(special.stdtr(freedom, -t))
 
 
 def micro(summaries: Iterable[Summary]) -> Summary:

@@ -191,6 +191,9 @@ def stage_facts(course: Course, stage: Stage) -> Facts:
     ]
     own = [f"{plan.name}: {settings(plan.local)}" for plan in course.silos if plan.local]
     facts += [("Silos that work otherwise", own)] if own else []
+    if stage.assign:
+        tasks = f"{', '.join(stage.assign.tasks)}: one a round, the same for all silos, on texts without labels"
+        facts.insert(2, ("Task", [tasks]))
     if stage.replica:
         facts.append(("Second model", [f"stays in the silo, proximal weight {stage.replica.proximal_weight:g}"]))
     facts += [("Channels", [f"{name}: {CHANNELS[name].summary}" for name in stage.channels])] if stage.channels else []

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from fedqa.config import read_toml
 from fedqa.data.records import Split
 from fedqa.errors import ConfigError, RunError
-from fedqa.evaluation.metrics import Summary, macro
+from fedqa.evaluation.metrics import Summary, macro, t_quantile
 from fedqa.evaluation.significance import Comparison, paired_bootstrap, paired_t_test
 from fedqa.federation.course import Course, SiloPlan
 from fedqa.federation.messages import Point
@@ -81,7 +80,7 @@ class Run:
         if n < 2 or interval is None:
             return Summary(n, mean, 0.0)
         half = (interval[1] - interval[0]) / 2
-        return Summary(n, mean, (half / float(stats.t.ppf((1 + LEVEL) / 2, n - 1))) ** 2 * n)
+        return Summary(n, mean, (half / t_quantile((1 + LEVEL) / 2, n - 1)) ** 2 * n)
 
     def test_values(self, silo: str, point: Point, metric: str) -> list[float] | None:
         """The metric's value for every test question; None if the silo's folder is not here."""
@@ -100,7 +99,7 @@ def load_run(folder: Path) -> Run:
     table = read_toml(folder / "course.toml")
     course = from_table(Course, table.get("course", {}), f"[course] of {folder / 'course.toml'}")
     data = {
-        silo: {key: value for key, value in entry.items() if key != "path"}
+        silo: {key: value for key, value in entry.items() if key not in ("path", "database")}
         for silo, entry in table.get("data", {}).items()
     }
     machine = folder / "environment.json"
@@ -152,7 +151,7 @@ def macro_gain(summaries: Mapping[str, Summary]) -> Estimate:
     if not error:
         return Estimate(mean, mean, mean)
     freedom = sum(errors) ** 2 / sum(e**2 / (s.n - 1) for e, s in zip(errors, summaries.values(), strict=True))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    half = t_quantile((1 + LEVEL) / 2, freedom) * error
     return Estimate(mean, mean - half, mean + half)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
-from fedqa.evaluation.metrics import Floats, Summary
+from fedqa.evaluation.metrics import Floats, Summary, t_tail
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +33,7 @@ def paired_t_test(first: Floats, second: Floats, level: float = 0.95) -> Compari
     error = math.sqrt(summary.variance / summary.n)
     # The same difference everywhere leaves no doubt; no difference anywhere is no evidence.
     t = abs(summary.mean) / error if error else math.inf if summary.mean else 0.0
-    return Comparison(summary.n, summary.mean, *interval, p=float(2 * stats.t.sf(t, summary.n - 1)))
+    return Comparison(summary.n, summary.mean, *interval, p=2 * t_tail(t, summary.n - 1))
 
 
 def paired_bootstrap(

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fedqa.databases.database import Database
-from fedqa.databases.records import Cell, QueryError, Table
+from fedqa.databases.records import Cell, Limits, QueryError, Table
 from fedqa.databases.statement import is_ordered
+from fedqa.errors import ConfigError
 
 _TOLERANCE = 1e-9  # how far fractions may be apart: sums depend on the order of rows
+_LIMITS = Limits(rows=10_000)  # results are compared whole, and nobody has to read them
 
 Row = tuple[Cell, ...]
 
@@ -38,6 +40,19 @@ def execution_match(database: Database, predicted: str, gold: str) -> float | No
         return None
     ordered = is_ordered(gold, database.dialect)
     return float(found is not None and same_result(found, wanted, ordered=ordered))
+
+
+def execution_matches(where: str, pairs: Iterable[tuple[str, str]]) -> list[float]:
+    """`execution_match` of predicted and gold SQL in a database, without those whose gold SQL cannot be run.
+
+    None at all if the database cannot be opened: a training need not end because a server is away for a moment.
+    """
+    try:
+        with Database.open(where, _LIMITS) as database:
+            found = [execution_match(database, predicted, gold) for predicted, gold in pairs]
+    except ConfigError:
+        return []
+    return [match for match in found if match is not None]
 
 
 def same_result(found: Table, gold: Table, *, ordered: bool) -> bool:

@@ -21,6 +21,7 @@ METRICS = {  # short name, and what it says
     "p_r20": ("passage R@20", "share of the right passages among the first 20"),
     "p_r100": ("passage R@100", "share of the right passages among the first 100"),
     "em": ("EM", "exact match: share of answers that are right to the word"),
+    "ex": ("EX", "execution: share of queries that find what the right query finds"),
     "f1": ("F1", "overlap of the answer's words with the right answer's"),
     "no_answer": ("answer or none", "share of questions where it was right to give an answer, or none"),
     "refused": ("refused", "share of questions without an answer given"),

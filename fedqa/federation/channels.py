@@ -8,18 +8,21 @@ traffic is two steps through the coordinator.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedqa.data.records import Collection
 from fedqa.errors import BoundaryError, FedQAError
-from fedqa.federation import fed_negative
+from fedqa.federation import fed_negative, probe, representations
 from fedqa.federation.cover import COVERS, covered
 from fedqa.federation.messages import Exchange
 from fedqa.federation.sides import CoordinatorSide, SiloSide, Tensors
+from fedqa.models.contrast import with_contrast_head
+from fedqa.models.tagged import TaggedModel
 from fedqa.tables import from_table, plain
 
 
@@ -40,6 +43,10 @@ class Bound:
             raise BoundaryError("not_finite", name)
 
 
+# A model, the channel's options, all that channels brought for a round, random numbers -> the loss, if it can be.
+MakeTerm = Callable[[nn.Module, Any, Tensors, np.random.Generator], Callable[[], Tensor] | None]
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """Nothing to choose."""
@@ -54,6 +61,10 @@ class Channel:
     answer: Callable[[SiloSide, Exchange], Tensors]
     relay: Callable[[CoordinatorSide], None]
     pools: bool = False  # whether the coordinator then trains, on examples it was sent
+    reads_texts: bool = False  # whether a silo's texts are needed apart from its skill; `options` then has a `length`
+    needs: tuple[str, ...] = ()  # channels of the same stage that must have brought something before
+    extends: Callable[[TaggedModel, int], TaggedModel] | None = None  # what it adds to every silo's model, from a seed
+    terms: Mapping[str, MakeTerm] = field(default_factory=dict)  # of the objective, made of what the channel brought
     options: type[Any] = NoOptions  # a frozen dataclass
 
     def check(self, tensors: Tensors) -> None:
@@ -123,4 +134,38 @@ FED_NEGATIVE = Channel(
     options=fed_negative.FedNegativeOptions,
 )
 
-CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (EXAMPLES, COVERED_EXAMPLES, FED_NEGATIVE)}
+PROBE = Channel(
+    name="probe",
+    summary="sums over silos of what their encoders make of some texts; masks hide every silo's own part",
+    when="before_stage",
+    up={
+        "key": Bound(torch.uint8, (probe.KEY,)),
+        "masked": Bound(torch.int32, (probe.MAX_ITEMS, probe.MAX_LENGTH, probe.MAX_WIDTH)),
+        "tokens": Bound(torch.int32, (probe.MAX_ITEMS, probe.MAX_LENGTH)),
+    },
+    answer=probe.answer,
+    relay=probe.relay,
+    options=probe.ProbeOptions,
+    reads_texts=True,
+)
+
+REPRESENTATIONS = Channel(
+    name="representations",
+    summary="what a silo's decoder makes of the common probe set: a few coordinates of each vector, as bytes",
+    when="before_round",
+    up={
+        "places": Bound(torch.uint8, (probe.MAX_ITEMS, probe.MAX_WIDTH // 8)),
+        "bytes": Bound(torch.int8, (probe.MAX_ITEMS, probe.MAX_WIDTH)),
+        "scale": Bound(torch.float32, (probe.MAX_ITEMS,)),
+    },
+    answer=representations.answer,
+    relay=representations.relay,
+    options=representations.RepresentationOptions,
+    needs=("probe",),
+    extends=with_contrast_head,
+    terms={"contrast": representations.contrast},
+)
+
+CHANNELS: dict[str, Channel] = {
+    channel.name: channel for channel in (EXAMPLES, COVERED_EXAMPLES, FED_NEGATIVE, PROBE, REPRESENTATIONS)
+}

@@ -70,6 +70,7 @@ class Coordinator:
         self._pool: Silo | None = None
         self._pending = Tally()  # what happened between rounds; it is written down with the next one
         self._started = -1  # the stage that `_weights` belong to
+        self._mixture: Mapping[str, Mapping[str, float]] = {}  # whose updates made whose weights, last time
         self._start: Start | None = None
 
     def run(self) -> "Outcome":
@@ -111,6 +112,7 @@ class Coordinator:
             self._guard.history = remembered
         else:
             mixer.apply(mixed, self._weights, self._states, number - self.course.first_round(self._started) + 1)
+            self._mixture = mixed.weights
         record = tally.record(
             number=number, stage=stage.name, asked=asked, void=void, weights=mixed.weights, began=began
         )
@@ -159,17 +161,28 @@ class Coordinator:
         stage = self.course.stages[index]
         groups = {silo.name: silo.group or silo.skill for silo in self.course.silos}
         mixer = Mixer(stage.mixing, [silo.name for silo in self.course.silos], groups)
-        if self._started != index:
+        goes_on = self._started == index
+        if goes_on:
+            self._recall(mixer)
+        else:
             self._start_stage(index, mixer)
         for name in stage.channels:
-            if CHANNELS[name].when == "before_stage":
+            # Silos keep what a channel brought for the stage; what is pooled at the coordinator is not written down.
+            if CHANNELS[name].when == "before_stage" and (CHANNELS[name].pools or not goes_on):
                 self._relay(name, self.course.first_round(index), stage, self._pending)
         return mixer
+
+    def _recall(self, mixer: Mixer) -> None:
+        """What earlier rounds of the stage mixed."""
+        for record in self.folder.records()[self.course.first_round(self._started) - 1 :]:
+            if not record.void:
+                mixer.remember(record.weights)
+                self._mixture = record.weights
 
     def _start_stage(self, index: int, mixer: Mixer) -> None:
         """Weights for the stage: what the stage before left of each parameter, else what the model was loaded with."""
         before, left = self._start, self._weights
-        self._start, self._started, self._states = self.start_of(index), index, {}
+        self._start, self._started, self._states, self._mixture = self.start_of(index), index, {}, {}
         self._guard = Guard()  # updates of another layout, or another rate, are no measure for these
         self._weights = starting_weights(mixer, self._start.weights)
         self._start = replace(self._start, weights=torch.zeros(0))  # a vector nobody needs again
@@ -278,6 +291,10 @@ class _Side:
     @property
     def options(self) -> Any:
         return self.stage.options_of(self.channel)
+
+    @property
+    def mixture(self) -> Mapping[str, Mapping[str, float]]:
+        return self.coordinator._mixture
 
     def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         return self.coordinator.exchange(self.channel, step, self.number, self.stage, self.tally, tensors)

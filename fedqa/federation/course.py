@@ -20,8 +20,10 @@ from fedqa.federation.server_optimisers import SERVER_OPTIMISERS
 from fedqa.federation.sharing import Rates, Rule, check_rates, check_rule
 from fedqa.federation.weighers import WEIGHERS
 from fedqa.models.patches import Patch
+from fedqa.seeds import generator
+from fedqa.skills.self_supervised import TASKS
 from fedqa.tables import from_table, to_table
-from fedqa.training import Local, Term
+from fedqa.training import BROUGHT, Local, Term
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 POOL = "pool"  # the coordinator's own workplace in central training; no silo may have this name
@@ -89,6 +91,23 @@ class Replica:
 
 
 @dataclass(frozen=True)
+class Assignment:
+    """Rounds in which all silos work on one self-supervised task, whatever their own is; nobody's labels are used."""
+
+    tasks: tuple[str, ...] = ("mlm", "denoise")  # in every so many rounds each comes once, in an order that is drawn
+    length: int = 128  # tokens of a text
+
+    def __post_init__(self) -> None:
+        for task in self.tasks:
+            if task not in TASKS:
+                raise ConfigError(unknown("assigned task", task, TASKS))
+        if not self.tasks:
+            raise ConfigError(f"an assignment needs at least one task of {', '.join(TASKS)}")
+        if self.length < 8:
+            raise ConfigError(f"assignment: length must be at least 8 tokens, got {self.length}")
+
+
+@dataclass(frozen=True)
 class Stage:
     """A run of rounds with fixed rules."""
 
@@ -104,6 +123,7 @@ class Stage:
     draws: Mapping[str, Any] = field(default_factory=dict)  # how skills draw what they train on; options of theirs
     rates: Rates = ()  # parameters that learn faster or slower than `local` says
     replica: Replica | None = None
+    assign: Assignment | None = None  # what silos work on in place of their own skill
     fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
     blend: bool = False  # after the last round, also try mixtures with the model that the stage before left
     loss_window: int = 1  # steps whose mean is one loss of what silos tell of theirs
@@ -123,10 +143,23 @@ class Stage:
             if channel not in CHANNELS:
                 raise ConfigError(unknown("channel", channel, CHANNELS, where))
             self.options_of(channel)
+            missing = [needed for needed in CHANNELS[channel].needs if needed not in self.channels]
+            if missing:
+                raise ConfigError(f"{where}: the channel {channel!r} needs the channel {missing[0]!r}; add it")
+        for term in self.objective:
+            if term.name in BROUGHT and not any(term.name in CHANNELS[name].terms for name in self.channels):
+                bringing = ", ".join(name for name, channel in CHANNELS.items() if term.name in channel.terms)
+                raise ConfigError(f"{where}: the objective term {term.name!r} needs the channel {bringing}")
         if any(CHANNELS[name].pools for name in self.channels) and (
             not self.mixing.one_row or self.participation.quorum > 1
         ):
             raise ConfigError(f"{where} pools all examples: it has one model and one update a round, no quorum above 1")
+
+    @property
+    def text_lengths(self) -> dict[str, int]:
+        """How long, in tokens, are the texts that silos work on apart from their skills, by what works on them."""
+        lengths = {name: self.options_of(name).length for name in self.channels if CHANNELS[name].reads_texts}
+        return {**lengths, **({"assign": self.assign.length} if self.assign else {})}
 
     def options_of(self, channel: str) -> Any:
         """The options of one of the stage's channels."""
@@ -214,6 +247,24 @@ class Course:
 
     def first_round(self, stage: int) -> int:
         return 1 + sum(earlier.rounds for earlier in self.stages[: max(0, stage)])
+
+    def assigned(self, round_number: int) -> str | None:
+        """The task that all silos are assigned in a round; None where each works on its own.
+
+        Drawn from the seed and the round: it needs no message, and whoever holds the course can draw it again.
+        """
+        index = self.stage_of(round_number)
+        assign = self.stages[index].assign
+        if assign is None:
+            return None
+        turn, place = divmod(round_number - self.first_round(index), len(assign.tasks))
+        order = generator(self.seed, "assigned", index, turn).permutation(len(assign.tasks))
+        return assign.tasks[int(order[place])]
+
+    @property
+    def needs_texts(self) -> bool:
+        """Whether silos work on their texts as such, apart from their skills."""
+        return any(stage.text_lengths for stage in self.stages)
 
     def local_of(self, silo: str, stage: Stage) -> Local:
         """The stage's local work with the silo's own changes."""

@@ -225,6 +225,7 @@ REFUSALS = {  # what a silo, or the engine in its name, may say instead of an an
     "diverged": "its losses or weights became infinite; a lower learning rate may help",
     "no_examples": "the silo has no training examples",
     "over_budget": "it has answered as many questions of the others as the course allows",
+    "no_probe": "it has no probe set: the silos could not make one together, or it was away when they did",
     "missed_stage": "it was not there when the stage before ended, so it cannot take part in this one",
     "late": "no answer before the deadline",
     "died": "the silo's process ended",

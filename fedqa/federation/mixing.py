@@ -37,7 +37,8 @@ class Mixer:
         self._combiner = from_table(COMBINERS[plan.combiner.name], plan.combiner.options, "combiner")
         self._optimiser = from_table(SERVER_OPTIMISERS[plan.optimiser.name], plan.optimiser.options, "server optimiser")
         self._streams = hasattr(self._weigher, "share") and plan.combiner.name == "mean"
-        self._silos, self._groups = silos, groups
+        self._lasting: bool = getattr(self._weigher, "lasting", False)
+        self._silos, self._groups = silos, dict.fromkeys(silos, "") if self._lasting else groups
         self.recipients: Sequence[str] = [ALL] if self._weigher.one_row else list(silos)
 
     def mix(self, updates: Iterable[Update]) -> Mixed:
@@ -103,6 +104,14 @@ class Mixer:
             state = states.setdefault(recipient, {})
             shared = weights[recipient][: delta.numel()]
             shared.add_(self._optimiser.step(delta, state, t))
+        self.remember(mixed.weights)
+
+    def remember(self, weights: Mapping[str, Mapping[str, float]]) -> None:
+        """Where groups last, silos that were given different updates in a round are apart from now on."""
+        if self._lasting:
+            given = {silo: frozenset(s for s, weight in row.items() if weight > 0) for silo, row in weights.items()}
+            kinds = {silo: (self._groups[silo], given.get(silo, frozenset())) for silo in self._silos}
+            self._groups = {silo: min(s for s in kinds if kinds[s] == kind) for silo, kind in kinds.items()}
 
 
 def _by_silo(updates: Sequence[Update], weights: Sequence[float]) -> dict[str, float]:

@@ -19,6 +19,18 @@ class SiloSide(Protocol):
     collection: Collection
 
     @property
+    def silos(self) -> Sequence[str]:
+        """The names of all silos of the course."""
+
+    @property
+    def seed(self) -> int:
+        """The course's seed: what is drawn from it, everybody can draw."""
+
+    @property
+    def texts(self) -> Any:
+        """The silo's texts without labels, where the course works on them."""
+
+    @property
     def skill(self) -> Any: ...
 
     @property
@@ -39,6 +51,21 @@ class SiloSide(Protocol):
     def receive(self, round_number: int, tensors: Tensors) -> None:
         """Keep what the channel brought, for the round to train on."""
 
+    def receive_for_stage(self, round_number: int, tensors: Tensors) -> None:
+        """Keep what the channel brought before a stage, for all its rounds; it joins what is there already."""
+
+    def received(self, round_number: int) -> Tensors:
+        """All that channels have brought for a round and its stage."""
+
+    def keep(self, what: str, round_number: int, tensors: Tensors) -> None:
+        """Keep something between two steps, in the silo's own folder."""
+
+    def kept(self, what: str, round_number: int) -> Tensors:
+        """What was kept; empty if nothing was."""
+
+    def forget(self, what: str) -> None:
+        """Remove what was kept."""
+
 
 class CoordinatorSide(Protocol):
     """What the coordinator lets a channel's half do."""
@@ -48,6 +75,10 @@ class CoordinatorSide(Protocol):
 
     @property
     def options(self) -> Any: ...
+
+    @property
+    def mixture(self) -> Mapping[str, Mapping[str, float]]:
+        """Whose updates made whose weights in the stage's last round: recipient, sender, weight. Empty before it."""
 
     def ask(self, step: str, tensors: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
         """One step: tensors by silo out, checked answers by silo back; silos that failed are missing."""

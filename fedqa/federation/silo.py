@@ -44,8 +44,11 @@ from fedqa.federation.messages import (
 from fedqa.federation.silo_state import Best, SiloState
 from fedqa.federation.workshop import Bench, Workshop
 from fedqa.files import write_json
+from fedqa.models.contrast import pair_in
 from fedqa.models.flat import FlatModel
 from fedqa.seeds import derive, generator
+from fedqa.skills.self_supervised import TASKS
+from fedqa.skills.silo_texts import NO_TEXTS, Texts
 from fedqa.skills.skill import Features, Scores, Skill
 from fedqa.training import Epochs, Term, Trace, fit, one_thread
 
@@ -65,6 +68,7 @@ class Silo:
     workshop: Workshop
     folder: Path
     approved: frozenset[str]
+    texts: Texts = NO_TEXTS  # without labels, where the course works on them
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.folder / "ledger.sqlite")
@@ -120,14 +124,17 @@ class Silo:
         if turn.scored:
             metrics |= self._score(bench, "personal", "dev", turn.round)
             self.state.keep("personal", turn.round, bench.model.state())
-        self._check(bench, turn.round, "personal")
+        if turn.stage.assign is None:
+            self._check(bench, turn.round, "personal")
         return self._update(request, bench.model, delta, trace, metrics)
 
     def _turn(self, round_number: int) -> "_Turn":
         index = self.course.stage_of(round_number)
         stage = self.course.stages[index]
         every = self.course.evaluation.every
-        scored = every > 0 and (round_number % every == 0 or round_number == self.course.rounds)
+        # Rounds of an assigned task teach a silo's own skill nothing that its head could show.
+        own = stage.assign is None
+        scored = own and every > 0 and (round_number % every == 0 or round_number == self.course.rounds)
         return _Turn(round_number, index, stage, self.course.first_round(index), scored)
 
     def _receive(self, bench: Bench, stage: int, before_round: int, weights: Tensor) -> dict[str, Tensor]:
@@ -160,7 +167,8 @@ class Silo:
     ) -> Trace:
         local = self.course.local_of(self.name, turn.stage)
         drawn = (turn.round, self.course.draws_as(self.name), replica)
-        data = self._data(bench, turn)
+        work = self._own_work(bench, turn) if turn.stage.assign is None else self._assigned_work(bench, turn, drawn)
+        data = work.data
         per_round = local.steps_per_round(data.n_batches(local.batch))
         earlier = (turn.round - turn.first_round) * per_round if local.horizon == "run" else 0
         steps = kept.get(f"steps/{replica}")
@@ -168,17 +176,19 @@ class Silo:
         objective = turn.stage.objective
         if replica == "replica" and turn.stage.replica is not None:
             objective = (*objective, Term("prox", turn.stage.replica.proximal_weight))
-        with _seeded(derive(self.course.seed, "dropout", *drawn)):
+        parameters = bench.model.trained_parameters()
+        with _seeded(derive(self.course.seed, "dropout", *drawn)), bench.sparing(work.spares):
             bench.model.module.train()
             trace = fit(
-                lambda batch: self.skill.loss(bench.model.module, batch),
-                bench.model.trained_parameters(),
+                work.loss,
+                parameters,
                 bench.optimiser,
                 data=data,
                 local=local,
                 terms=objective,
                 rng=generator(self.course.seed, "train", *drawn),
                 anchor=before.views(bench.model),
+                brought=self._brought(bench, turn, drawn),
                 first_step=earlier,
                 horizon=per_round * (turn.stage.rounds if local.horizon == "run" else 1),
                 progress=progress,
@@ -188,10 +198,34 @@ class Silo:
             raise BoundaryError("diverged")
         return trace
 
-    def _data(self, bench: Bench, turn: "_Turn") -> Epochs:
-        """What this round trains on."""
-        received = self.state.newest("inbox", turn.round, turn.round + 1)
-        return self.skill.drawn(bench.model.module, self.features, turn.stage.draws, received)
+    def _own_work(self, bench: Bench, turn: "_Turn") -> "_Work":
+        """The silo's own skill, on what it draws for this round."""
+        module = bench.model.module
+        data = self.skill.drawn(module, self.features, turn.stage.draws, self.received(turn.round))
+        return _Work(lambda batch: self.skill.loss(module, batch), data)
+
+    def _assigned_work(self, bench: Bench, turn: "_Turn", drawn: tuple[int, str, str]) -> "_Work":
+        """The task that the course assigns to all silos in this round, on the silo's texts alone."""
+        name, module = self.course.assigned(turn.round), bench.model.module
+        assert name is not None and turn.stage.assign is not None
+        texts = self.texts.cut(turn.stage.assign.length)
+        if not texts.texts:
+            raise BoundaryError("no_examples")
+        rng = generator(self.course.seed, "assigned", *drawn)
+        return _Work(lambda rows: TASKS[name].loss(pair_in(module), texts, rows, rng), texts, TASKS[name].spares)
+
+    def _brought(self, bench: Bench, turn: "_Turn", drawn: tuple[int, str, str]) -> dict[str, Callable[[], Tensor]]:
+        """Terms of the objective that channels brought what is needed for."""
+        wanted = {term.name for term in turn.stage.objective if term.weight > 0}
+        found = {}
+        for channel in turn.stage.channels:
+            for name in wanted.intersection(CHANNELS[channel].terms):
+                rng = generator(self.course.seed, name, *drawn)
+                make = CHANNELS[channel].terms[name]
+                term = make(bench.model.module, turn.stage.options_of(channel), self.received(turn.round), rng)
+                if term is not None:
+                    found[name] = term
+        return found
 
     def _work_on_replica(self, bench: Bench, turn: "_Turn", kept: Mapping[str, Tensor], before: "Before") -> None:
         """Train the silo's second model, which starts as the first one did and never leaves (Ditto)."""
@@ -340,6 +374,14 @@ class Silo:
         channel.check(tensors)
         return Contribution(self.name, request.course, request.round, request.channel, request.step, tensors)
 
+    @property
+    def silos(self) -> list[str]:
+        return [plan.name for plan in self.course.silos]
+
+    @property
+    def seed(self) -> int:
+        return self.course.seed
+
     def options(self, request: Exchange) -> Any:
         """The options of the channel a request is about, as the course has them."""
         return self.course.stages[self.course.stage_of(request.round)].options_of(request.channel)
@@ -369,7 +411,28 @@ class Silo:
 
     def receive(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
         """Keep what a channel brought until the round trains on it."""
-        self.state.keep("inbox", round_number, tensors)
+        there = self.state.newest("inbox", round_number, round_number + 1)
+        self.state.keep("inbox", round_number, {**there, **tensors})
+
+    def receive_for_stage(self, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep what a channel brought until the stage ends."""
+        first = self._turn(round_number).first_round
+        there = self.state.newest("stage_inbox", first, first + 1)
+        self.state.keep("stage_inbox", first, {**there, **tensors})
+
+    def received(self, round_number: int) -> dict[str, Tensor]:
+        first = self._turn(round_number).first_round
+        lasting = self.state.newest("stage_inbox", first, first + 1)
+        return {**lasting, **self.state.newest("inbox", round_number, round_number + 1)}
+
+    def keep(self, what: str, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        self.state.keep(what, round_number, tensors)
+
+    def kept(self, what: str, round_number: int) -> dict[str, Tensor]:
+        return self.state.newest(what, round_number, round_number + 1)
+
+    def forget(self, what: str) -> None:
+        self.state.forget(what)
 
 
 @dataclass(frozen=True)
@@ -381,6 +444,15 @@ class _Turn:
     stage: Stage
     first_round: int  # of the stage
     scored: bool
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a round of work is on: the loss of a batch, where batches come from, and which parameters stay untouched."""
+
+    loss: Callable[[Any], Tensor]
+    data: Epochs
+    spares: str = ""
 
 
 class Before:

@@ -48,6 +48,11 @@ class SiloState:
         matches = (_ROUND.fullmatch(path.name) for path in self._folder.glob(f"{kind}-*.safetensors"))
         return sorted(int(match[1]) for match in matches if match)
 
+    def forget(self, kind: str) -> None:
+        """Remove all of a kind."""
+        for number in self._rounds(kind):
+            (self._folder / f"{kind}-{number:06d}.safetensors").unlink(missing_ok=True)
+
     def secret(self) -> int:
         """A random number made once. What must be the same when a round is asked again, yet unknown outside, is drawn
         from it."""

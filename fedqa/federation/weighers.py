@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fedqa.errors import ConfigError
 from fedqa.federation.messages import Update
+from fedqa.federation.neighbour_weighers import Bipartition, Clusters, Nearest, Similarity
+from fedqa.federation.similarity import Matrix, normalised
 
-Matrix = np.ndarray  # [recipients, senders], float64
 Row = np.ndarray  # [senders], float64
 
 _MOST = 1e100  # a reduction above it counts as this much: sums stay finite whatever a silo claims
-_SLAB = 1 << 16  # columns compared at a time: in double precision, all of them would need twice the updates' memory
 
 
 class OneRow(Protocol):
@@ -42,7 +40,11 @@ class ManyRows(Protocol):
     one_row: ClassVar[bool]
 
     def matrix(self, recipients: Sequence[str], updates: Sequence[Update], groups: Mapping[str, str]) -> Matrix:
-        """Weights for every recipient; `groups` gives each silo's group."""
+        """Weights for every recipient; `groups` gives each silo's group.
+
+        A weigher that is `lasting` makes its own: all silos are one group at first, and those to whom it has given
+        different updates are apart from then on.
+        """
 
 
 @dataclass(frozen=True)
@@ -132,33 +134,6 @@ class Lorar(LossReduction):
         return float(update.n_examples)
 
 
-@dataclass(frozen=True)
-class Nearest:
-    """Every silo gets its own update and those of the `k` silos that moved most nearly its way, weighted by size."""
-
-    one_row: ClassVar[bool] = False
-    k: int = 2
-
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ConfigError(f"nearest: k must be at least 1, got {self.k}")
-
-    def matrix(self, recipients: Sequence[str], updates: Sequence[Update], groups: Mapping[str, str]) -> Matrix:
-        near = cosines([update.delta for update in updates])
-        mates = np.zeros((len(recipients), len(updates)))
-        position = {update.silo: i for i, update in enumerate(updates)}
-        for row, name in enumerate(recipients):
-            if name in position:
-                mates[row, self._chosen(position[name], near, updates)] = 1
-        return normalised(mates * [update.n_examples for update in updates])
-
-    def _chosen(self, own: int, near: Matrix, updates: Sequence[Update]) -> list[int]:
-        """The silo itself and its neighbours; of silos equally near, the first by name."""
-        others = [i for i in range(len(updates)) if i != own and not np.isnan(near[own, i])]
-        others.sort(key=lambda i: (-near[own, i], updates[i].silo))
-        return [own, *others[: self.k]]
-
-
 def capped(shares: Row, plain: Row, factor: float) -> Row:
     """Shares as weights, none with odds above `factor` times those of its plain weight; what is cut goes to the rest.
 
@@ -177,26 +152,6 @@ def capped(shares: Row, plain: Row, factor: float) -> Row:
         free &= ~over
 
 
-def cosines(deltas: Sequence[Tensor]) -> Matrix:
-    """The cosine of each two updates; nan where one of them is zero and has no direction."""
-    products = torch.zeros(len(deltas), len(deltas), dtype=torch.float64)
-    size = deltas[0].numel() if deltas else 0
-    for start in range(0, size, _SLAB):
-        slab = torch.stack([delta[start : start + _SLAB] for delta in deltas]).double()
-        products += slab @ slab.T
-    norms = products.diagonal().sqrt()
-    # Rounded, so that the order of sums does not decide between silos that are equally near.
-    result: Matrix = (products / (norms[:, None] * norms)).round(decimals=12).numpy()
-    return result
-
-
-def normalised(matrix: Matrix) -> Matrix:
-    """Rows divided by their sums; a row of zeros stays."""
-    sums = matrix.sum(axis=1, keepdims=True)
-    result: Matrix = np.divide(matrix, sums, out=np.zeros_like(matrix), where=sums > 0)
-    return result
-
-
 WEIGHERS: Mapping[str, type[OneRow] | type[WholeRow] | type[ManyRows]] = {
     "uniform": Uniform,
     "size": Size,
@@ -205,4 +160,7 @@ WEIGHERS: Mapping[str, type[OneRow] | type[WholeRow] | type[ManyRows]] = {
     "loss_reduction": LossReduction,
     "lorar": Lorar,
     "nearest": Nearest,
+    "clusters": Clusters,
+    "bipartition": Bipartition,
+    "similarity": Similarity,
 }

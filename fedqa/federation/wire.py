@@ -23,7 +23,7 @@ MAX_HEADER = 1 << 20
 KINDS: Mapping[str, type[Request | Reply]] = {
     kind.__name__.lower(): kind for kind in (Train, Finish, Exchange, Update, Report, Contribution, Refusal)
 }
-DTYPES = {"F32": torch.float32, "I64": torch.int64, "I8": torch.int8, "U8": torch.uint8}
+DTYPES = {"F32": torch.float32, "I64": torch.int64, "I32": torch.int32, "I8": torch.int8, "U8": torch.uint8}
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 TENSOR_FIELDS = frozenset({"delta", "weights", "tensors"})  # what is not in the JSON
 _LENGTH = struct.Struct("<Q")

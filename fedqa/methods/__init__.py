@@ -6,6 +6,7 @@ from typing import Any
 
 from fedqa.errors import ConfigError, unknown
 from fedqa.federation.course import Stage
+from fedqa.methods.atc import ATC
 from fedqa.methods.baselines import BASELINES
 from fedqa.methods.cover_query import COVER_QUERY
 from fedqa.methods.fedmatch import FEDMATCH
@@ -13,11 +14,12 @@ from fedqa.methods.fedqas import FEDQAS
 from fedqa.methods.lorar import LORAR
 from fedqa.methods.method import Method, Plan
 from fedqa.methods.pdd_as2 import DENSE, PDD_AS2
+from fedqa.methods.personal import PERSONAL
 from fedqa.models.patches import Patch
 from fedqa.tables import from_table
 
 METHODS: Mapping[str, Method] = {
-    method.name: method for method in (*BASELINES, COVER_QUERY, FEDMATCH, FEDQAS, DENSE, PDD_AS2, LORAR)
+    method.name: method for method in (*BASELINES, *PERSONAL, COVER_QUERY, FEDMATCH, FEDQAS, DENSE, PDD_AS2, LORAR, ATC)
 }
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedqa.federation.course import Choice, Mixing, Replica, Stage
-from fedqa.federation.sharing import Mode
-from fedqa.methods.method import Common, Federated, Method, Plan
+from fedqa.federation.sharing import Mode, Rule
+from fedqa.methods.method import Common, Federated, Method, Part, Plan, within
 from fedqa.training import Term
 
 
@@ -20,12 +20,20 @@ class NoOptions:
 
 
 @dataclass(frozen=True)
-class FedProxOptions(Federated):
+class Plain(Federated):
+    part: Part = "all"  # what is shared at most: where skills differ, the encoder
+
+    def rule(self, *lines: tuple[str, Mode], rest: Mode = "shared") -> Rule:
+        return super().rule(*lines, *within(self.part), rest=rest)
+
+
+@dataclass(frozen=True)
+class FedProxOptions(Plain):
     proximal_weight: float = 0.01
 
 
 @dataclass(frozen=True)
-class FedOptOptions(Federated):
+class FedOptOptions(Plain):
     optimiser: Literal["sgd", "adam", "yogi", "damped"] = "sgd"
     server_learning_rate: float | None = None  # None = the optimiser's own
 
@@ -36,7 +44,7 @@ class FedOptOptions(Federated):
 
 
 @dataclass(frozen=True)
-class DittoOptions(Federated):
+class DittoOptions(Plain):
     proximal_weight: float = 0.1
 
 
@@ -52,7 +60,7 @@ def _central(plan: Plan, options: Common) -> tuple[Stage, ...]:
     return (Stage(plan.rounds, options.rule(), local=plan.local, channels=("examples",)),)
 
 
-def _federated(plan: Plan, options: Federated, *lines: tuple[str, Mode]) -> Stage:
+def _federated(plan: Plan, options: Plain, *lines: tuple[str, Mode]) -> Stage:
     return Stage(
         plan.rounds,
         options.rule(*lines),
@@ -62,7 +70,7 @@ def _federated(plan: Plan, options: Federated, *lines: tuple[str, Mode]) -> Stag
     )
 
 
-def _fedavg(plan: Plan, options: Federated) -> tuple[Stage, ...]:
+def _fedavg(plan: Plan, options: Plain) -> tuple[Stage, ...]:
     return (_federated(plan, options),)
 
 
@@ -75,15 +83,15 @@ def _fedopt(plan: Plan, options: FedOptOptions) -> tuple[Stage, ...]:
     return (replace(_federated(plan, options), mixing=Mixing(*options.choices(), options.server())),)
 
 
-def _fedbn(plan: Plan, options: Federated) -> tuple[Stage, ...]:
+def _fedbn(plan: Plan, options: Plain) -> tuple[Stage, ...]:
     return (_federated(plan, options, ("norm", "private")),)
 
 
-def _fedper(plan: Plan, options: Federated) -> tuple[Stage, ...]:
+def _fedper(plan: Plan, options: Plain) -> tuple[Stage, ...]:
     return (_federated(plan, options, ("head", "private")),)
 
 
-def _lg_fedavg(plan: Plan, options: Federated) -> tuple[Stage, ...]:
+def _lg_fedavg(plan: Plan, options: Plain) -> tuple[Stage, ...]:
     return (_federated(plan, options, ("!head", "private")),)
 
 
@@ -95,11 +103,11 @@ BASELINES = (
     Method("zero_shot", "the model as it is loaded, untrained", NoOptions, _zero_shot),
     Method("isolated", "every silo alone, nothing shared", Common, _isolated),
     Method("central", "all examples pooled at the coordinator: the bound nobody may reach", Common, _central),
-    Method("fedavg", "everything shared and averaged", Federated, _fedavg),
+    Method("fedavg", "everything shared and averaged", Plain, _fedavg),
     Method("fedprox", "fedavg, silos held near the received weights", FedProxOptions, _fedprox),
     Method("fedopt", "fedavg with an optimiser at the coordinator", FedOptOptions, _fedopt),
-    Method("fedbn", "normalisation layers private, the rest shared", Federated, _fedbn),
-    Method("fedper", "head private, the rest shared", Federated, _fedper),
-    Method("lg_fedavg", "head shared, the rest private", Federated, _lg_fedavg),
+    Method("fedbn", "normalisation layers private, the rest shared", Plain, _fedbn),
+    Method("fedper", "head private, the rest shared", Plain, _fedper),
+    Method("lg_fedavg", "head shared, the rest private", Plain, _lg_fedavg),
     Method("ditto", "fedavg, and a second model per silo drawn towards it", DittoOptions, _ditto),
 )

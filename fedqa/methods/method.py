@@ -10,6 +10,7 @@ from fedqa.federation.sharing import Mode, Rule
 from fedqa.models.patches import Patch
 from fedqa.training import Local
 
+Part = Literal["all", "encoder"]
 Weights = Literal["size", "uniform", "lorar", "loss_reduction", "nearest"]
 
 
@@ -43,18 +44,33 @@ class Common:
         return (*embeddings, *pooler, *lines, ("*", rest))
 
 
-@dataclass(frozen=True)
-class Federated(Common):
-    """Options of every method that mixes updates."""
+def within(part: Part) -> Rule:
+    """Lines that keep at home what is not in the shared part of a model.
 
-    weights: Weights = "size"
-    combiner: Literal["mean", "median", "trimmed_mean", "krum"] = "mean"
+    A decoder and a head for words that nothing trains cost a file a round and no more; what is trained in them would
+    tell a silo's task.
+    """
+    return (("!enc", "private"),) if part == "encoder" else ()
+
+
+@dataclass(frozen=True)
+class Together(Common):
+    """Options of every method whose silos learn from one another."""
+
     sample: int | None = None  # silos drawn each round
     quorum: int = 1
     timeout_s: float = 3600.0
 
     def participation(self) -> Participation:
         return Participation(self.sample, self.quorum, self.timeout_s)
+
+
+@dataclass(frozen=True)
+class Federated(Together):
+    """Options of every method that mixes updates into one model."""
+
+    weights: Weights = "size"
+    combiner: Literal["mean", "median", "trimmed_mean", "krum"] = "mean"
 
     def choices(self) -> tuple[Choice, Choice]:
         return Choice(self.weights), Choice(self.combiner)

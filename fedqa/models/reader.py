@@ -24,6 +24,7 @@ from fedqa.models.encoding import Framing, Tokens
 from fedqa.models.matcher import with_head
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.tagging import retagged
+from fedqa.models.text_pair import TextPair, tagged_pair
 from fedqa.models.trunk import Trunk
 
 IMPOSSIBLE = -1e4  # the score of what is no span: finite, so that no difference of two is NaN
@@ -58,9 +59,17 @@ class Reader(nn.Module):
     """
 
     def __init__(
-        self, encoder: PreTrainedModel, framing: Framing, *, max_answer: int, trunk: Trunk | None = None
+        self,
+        encoder: PreTrainedModel,
+        framing: Framing,
+        *,
+        max_answer: int,
+        trunk: Trunk | None = None,
+        pair: TextPair | None = None,
     ) -> None:
         super().__init__()
+        if pair is not None:  # before the encoder, which is part of it: parameters have the name that comes first
+            self.pair = pair
         self.encoder, self.framing, self.trunk = encoder, framing, trunk
         self.n_states = min(STATES, encoder.config.num_hidden_layers + 1)
         width = self.n_states * encoder.config.hidden_size
@@ -106,14 +115,14 @@ class Reader(nn.Module):
         return states[-self.n_states :]
 
 
-def reader(backbone: Backbone, *, max_answer: int) -> TaggedModel:
-    """A `Reader` on a copy of the backbone's encoder; all that is new is its head."""
-    encoder = backbone.fresh()
+def reader(backbone: Backbone, *, max_answer: int, pair: TextPair | None = None) -> TaggedModel:
+    """A `Reader` on a copy of the backbone's encoder, or on a pair's; all that is new is its head."""
+    encoder = backbone.fresh() if pair is None else pair.encoder
     if encoder.config.is_encoder_decoder:
         raise ModelError(f"read needs an encoder, but {backbone.spec!r} is an encoder-decoder; try 'embedded'")
     framing = Framing(backbone.tokenizer, segments=getattr(encoder.config, "type_vocab_size", 0) > 1)
-    module = Reader(encoder, framing, max_answer=max_answer, trunk=backbone.trunk)
-    return with_head(module, retagged(backbone.tags, "encoder"))
+    module = Reader(encoder, framing, max_answer=max_answer, trunk=backbone.trunk, pair=pair)
+    return with_head(module, retagged(backbone.tags, "encoder")) if pair is None else tagged_pair(module, backbone)
 
 
 class _Part(NamedTuple):

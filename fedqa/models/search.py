@@ -65,7 +65,10 @@ class Search:
 
 
 class Written(NamedTuple):
-    """Steps without the end; `score` is the mean logarithm of their probabilities, the end's included."""
+    """Steps without the end; `score` is the mean logarithm of their probabilities, the end's included.
+
+    With a penalty on length other than 1 it is their sum over their number to that power.
+    """
 
     steps: tuple[Step, ...]
     score: float
@@ -85,7 +88,13 @@ class _Next(NamedTuple):
 
 
 def searched(
-    stepper: Stepper, sources: int, search: Search, *, end: Step, rules: Sequence[Rule] | None = None
+    stepper: Stepper,
+    sources: int,
+    search: Search,
+    *,
+    end: Step,
+    rules: Sequence[Rule] | None = None,
+    penalty: float = 1.0,
 ) -> list[list[Written]]:
     """What a model writes for each source, the best first. What had no end in time is given only if nothing had."""
     live = [_Row(i, (), 0.0, rules[i] if rules else None) for i in range(sources)]
@@ -99,14 +108,14 @@ def searched(
         for one in chosen:
             if one.step == end:
                 row = live[one.parent]
-                done[row.source].append(Written(row.steps, one.total / (len(row.steps) + 1)))
+                done[row.source].append(Written(row.steps, one.total / (len(row.steps) + 1) ** penalty))
         going = [one for one in chosen if one.step != end and len(done[live[one.parent].source]) < search.beams]
         live = [_grown(live[one.parent], one) for one in going]
         if live:
             stepper.take([one.parent for one in going])
     for row in live:
         if not done[row.source]:
-            done[row.source].append(Written(row.steps, row.total / max(1, len(row.steps))))
+            done[row.source].append(Written(row.steps, row.total / max(1, len(row.steps)) ** penalty))
     return [sorted(written, key=lambda one: -one.score) for written in done]
 
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -21,8 +22,8 @@ from typing import Literal
 
 from fedqa.config import Project, SiloData, load_project
 from fedqa.errors import ConfigError, RunError, unknown
-from fedqa.evaluation.words import duration, plural
-from fedqa.federation.run_folder import RunFolder
+from fedqa.evaluation.words import duration, listed, plural, why_refused
+from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.files import write_json
 from fedqa.opening import load_course
 from fedqa.serving.settings import Settings
@@ -114,10 +115,12 @@ class Trainings:
         if self.plan is None or last is None:
             what = "No training has been started from this page." if self.plan else "No training is set up here."
             return TrainingStatus("idle", 0, 0, self.plan.silos if self.plan else (), 0.0, what)
-        done, ended = len(RunFolder(self.plan.run).records()), _ended(self.plan.run, last.rounds)
+        records, ended = RunFolder(self.plan.run).records(), _ended(self.plan.run, last.rounds)
+        done, seconds = len(records), self._seconds(last, running)
         state: State = "running" if running else "finished" if ended else "idle" if last.stopped else "failed"
-        seconds = self._seconds(last, running)
         message = self._message(state, last, done, seconds)
+        if state == "finished" and all(record.void for record in records[last.first :]):
+            state, message = "failed", _nothing_counted(records[last.first :])
         told = (message, last.who, last.at, last.first)
         return TrainingStatus(state, done, last.rounds, self.plan.silos, seconds, *told)
 
@@ -208,6 +211,12 @@ class Trainings:
         if not said:
             return "it was ended from outside, or failed in a way that only its log tells."
         return re.sub(r"(?:\.{0,2}/[^\s/:;,'\"]+)*/(?=[^\s/])", "", said[-1]).rstrip(".") + "."
+
+
+def _nothing_counted(records: Sequence[RoundRecord]) -> str:
+    why = dict.fromkeys(f"{silo} ({why_refused(code)})" for record in records for silo, code in record.refused)
+    blame = f"the updates of {listed(list(why))} could not be used" if why else "too few silos answered"
+    return f"No round counted: {blame}. The models are as they were before."
 
 
 def plan_of(settings: Settings) -> Plan:

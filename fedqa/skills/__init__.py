@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedqa.errors import ConfigError, unknown
+from fedqa.skills.classify import Classify, ClassifyOptions
+from fedqa.skills.denoise import Denoise, DenoiseOptions
+from fedqa.skills.generate import Generate, GenerateOptions
 from fedqa.skills.match import Match, MatchOptions
+from fedqa.skills.mlm import Mlm, MlmOptions
 from fedqa.skills.parse import Parse, ParseOptions
 from fedqa.skills.read import Read
 from fedqa.skills.read_features import ReadOptions
@@ -28,7 +32,11 @@ class SkillEntry:
 SKILLS: dict[str, SkillEntry] = {
     entry.name: entry
     for entry in (
+        SkillEntry("classify", "tell which of a few labels a text has", ClassifyOptions, Classify),
+        SkillEntry("denoise", "write texts again that were damaged; needs no answers", DenoiseOptions, Denoise),
+        SkillEntry("generate", "write a summary or a question from a text", GenerateOptions, Generate),
         SkillEntry("match", "rank passages by how well they answer a question", MatchOptions, Match),
+        SkillEntry("mlm", "tell words that are hidden in texts; needs no answers", MlmOptions, Mlm),
         SkillEntry("parse", "write the SQL that answers a question from a database", ParseOptions, Parse),
         SkillEntry("read", "find the exact words of a document that answer a question", ReadOptions, Read),
         SkillEntry("retrieve", "find the sentence that answers among all a silo has", RetrieveOptions, Retrieve),

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from fedqa.data.records import EVERY_SPLIT, Collection, Example, Split
 from fedqa.data.schema_text import read_schema
+from fedqa.data.splits import normalise
+from fedqa.databases.database import Database
 from fedqa.errors import ConfigError, DataError
-from fedqa.evaluation.sql import exact_match
+from fedqa.evaluation.sql import exact_match, execution_matches
 from fedqa.models.backbones import Backbone
 from fedqa.models.patches import patches_of
 from fedqa.models.pointer import pointer
@@ -24,8 +26,11 @@ from fedqa.models.search import Search
 from fedqa.models.seq2seq import Seq2Seq, Source, Target, cross_entropy
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.text_writer import text_writer
+from fedqa.seeds import derive
 from fedqa.skills.skill import Scores, evaluating, no_draws
+from fedqa.skills.sql.choosing import first_that_runs
 from fedqa.skills.sql.forms import Form, PointerForm, TextForm
+from fedqa.skills.sql.inventing import invented
 from fedqa.skills.sql.question import LONGEST_SPAN
 from fedqa.skills.sql.spelling import Spelling
 from fedqa.skills.sql.symbols import SYMBOLS
@@ -45,13 +50,21 @@ class ParseOptions:
     train_encoder: bool = False  # below such a decoder; otherwise the encoder stays as loaded and is not sent
     smoothing: float = 0.0  # of the targets
     beams: int = 1
+    guided: bool = False  # of the beams, the first that the silo's database can run and that finds something
     constrained: bool = False  # nothing but a well-formed SELECT over the schema is written
     max_question: int = 64  # tokens
     max_source: int = 1024  # tokens of question and schema together, for an encoder-decoder
     max_steps: int = 256  # longer SQL is not trained on, nor written
+    synthetic: int = 0  # training questions that are invented from a silo's schema, beside its own
 
     def __post_init__(self) -> None:
-        for key, least in (("decoder_layers", 1), ("beams", 1), ("max_question", 8), ("max_source", 8)):
+        for key, least in (
+            ("decoder_layers", 1),
+            ("beams", 1),
+            ("max_question", 8),
+            ("max_source", 8),
+            ("synthetic", 0),
+        ):
             if getattr(self, key) < least:
                 raise ConfigError(f"parse: {key} must be at least {least}, got {getattr(self, key)}")
         if not 8 <= self.max_steps <= _MOST_STEPS:
@@ -96,15 +109,18 @@ class ParseFeatures:
     forms: Mapping[str, Form]  # by document
     splits: Mapping[Split, tuple[Asked, ...]]
     n_too_long: int  # training questions that were left out
+    longest: int  # steps of the longest SQL that is trained on
+    database: str = ""  # in which what the model writes is tried, where the silo has one
 
     @property
     def n_train(self) -> int:
         return len(self.splits["train"])
 
-    @property
-    def longest(self) -> int:
-        """Steps of the longest SQL that is trained on."""
-        return max(one.steps for one in self.splits["train"])
+    def only_schema(self) -> str:
+        """The id of the document that tells of the database, where there is one only."""
+        if len(self.forms) != 1:
+            raise ConfigError(f"there are {len(self.forms)} schemas; name one of {', '.join(sorted(self.forms))}")
+        return next(iter(self.forms))
 
     def n_batches(self, size: int) -> int:
         return -(-self.n_train // size)
@@ -152,20 +168,27 @@ class Parse:
         )
 
     def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> ParseFeatures:
-        """Features of all splits. Nothing in them is random: `seed` has no influence."""
+        """Features of all splits. Nothing in them is random, but for the training questions that are invented."""
         examples = [example for example in collection.examples if example.sql]
         forms = self._forms(collection, examples, backbone)
         splits: dict[Split, list[Asked]] = {split: [] for split in EVERY_SPLIT}
         for example in examples:
             splits[_split(example)].append(_asked(example, forms, _schema_of(example, collection)))
         train = [one for one in splits["train"] if one.steps <= self.options.max_steps]
+        train += self._invented(collection, forms, seed)
         if not train:
             raise DataError(
                 f"parse has nothing to train on: of {len(splits['train'])} training questions with SQL none has SQL of "
                 f"at most max_steps = {self.options.max_steps}; add examples with SQL"
             )
         kept = {split: tuple(train if split == "train" else asked) for split, asked in splits.items()}
-        return ParseFeatures(forms, kept, len(splits["train"]) - len(train))
+        longest = max(one.steps for one in train)
+        return ParseFeatures(forms, kept, sum(one.steps > self.options.max_steps for one in splits["train"]), longest)
+
+    def asking(self, schema: str, backbone: Backbone, longest: int) -> ParseFeatures:
+        """Features without examples, for questions about a schema; `longest` is that of what the model learnt from."""
+        forms = {"database": self._form(schema, backbone, Spelling(backbone.tokenizer.get_vocab()))}
+        return ParseFeatures(forms, {split: () for split in EVERY_SPLIT}, 0, longest)
 
     def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
         no_draws(draws, self.name, where)
@@ -181,15 +204,23 @@ class Parse:
         return cross_entropy(logits, self.options.smoothing)
 
     def score(self, model: nn.Module, features: ParseFeatures, split: Split) -> Scores:
-        """`em`: whether the SQL is the gold one, as a text (see `fedqa.evaluation.sql`)."""
+        """`em`: whether the SQL is the gold one, as a text; with a database `ex`: whether it finds the same in it.
+
+        `ex` leaves out questions whose gold SQL cannot be run to its end within the limits.
+        """
         asked = features.splits[split]
         written = self.predict(model, features, split)
-        return {"em": np.array([exact_match(sql, one.sql) for sql, one in zip(written, asked, strict=True)])}
+        scores = {"em": np.array([exact_match(sql, one.sql) for sql, one in zip(written, asked, strict=True)])}
+        if features.database:
+            pairs = [(sql, one.sql) for sql, one in zip(written, asked, strict=True)]
+            scores["ex"] = np.array(execution_matches(features.database, pairs))
+        return scores
 
     def predict(self, model: nn.Module, features: ParseFeatures, split: Split) -> list[str]:
         """The SQL that the model writes for each question of a split."""
         found = self._written(model, features, features.splits[split], self.options.beams)
-        return [candidates[0].sql for candidates in found]
+        written = [[one.sql for one in candidates[: self.options.beams]] for candidates in found]
+        return _guided(written, features.database) if self.options.guided else [queries[0] for queries in written]
 
     def candidates(
         self, model: nn.Module, features: ParseFeatures, question: str, *, beams: int = 4, schema: str = ""
@@ -198,7 +229,7 @@ class Parse:
 
         `schema` is the id of the document that tells of the database, where a silo has several.
         """
-        known = schema or _only(features.forms)
+        known = schema or features.only_schema()
         asked = Asked("", question, "", features.forms[known].source(question), known)
         (found,) = self._written(model, features, [asked], beams)
         return found
@@ -234,6 +265,20 @@ class Parse:
                     found[i] = _distinct(features.forms[one.schema], one.text, written)
         return [found[i] for i in range(len(asked))]
 
+    def _invented(self, collection: Collection, forms: Mapping[str, Form], seed: int) -> Iterator[Asked]:
+        """Training questions made of the schemas; none that is asked in another split."""
+        if not self.options.synthetic:
+            return
+        held = {normalise(example.question) for example in collection.examples if example.split != "train"}
+        for document in collection.documents:
+            if document.id not in forms:
+                continue
+            pairs = invented(read_schema(document.text), self.options.synthetic, derive(seed, document.id))
+            for i, (question, sql) in enumerate(pairs):
+                if normalise(question) not in held:
+                    example = Example(f"invented/{document.id}/{i}", question, sql=sql, split="train")
+                    yield _asked(example, forms, document.id)
+
     def _forms(self, collection: Collection, examples: Sequence[Example], backbone: Backbone) -> dict[str, Form]:
         used = {_schema_of(example, collection) for example in examples}
         spelling = Spelling(backbone.tokenizer.get_vocab())
@@ -253,6 +298,18 @@ class Parse:
             )
         positions = getattr(config, "max_position_embeddings", self.options.max_source)
         return TextForm(schema, tokenizer, min(self.options.max_source, positions), int(config.eos_token_id))
+
+
+def _guided(written: Sequence[Sequence[str]], where: str) -> list[str]:
+    """Of each question's queries the one that is to be; the likeliest where none runs, or there is no database."""
+    if not where:
+        return [queries[0] for queries in written]
+    try:
+        with Database.open(where) as database:
+            chosen = [first_that_runs(queries, database.run).chosen or 0 for queries in written]
+    except ConfigError:  # it is away: what was learnt is not lost for that
+        chosen = [0] * len(written)
+    return [queries[i] for queries, i in zip(written, chosen, strict=True)]
 
 
 def _asked(example: Example, forms: Mapping[str, Form], schema: str) -> Asked:
@@ -277,12 +334,6 @@ def _split(example: Example) -> Split:
     if example.split is None:
         raise DataError(f"the example {example.id!r} is in no split; give the collection to fedqa.data.splits.split")
     return example.split
-
-
-def _only(forms: Mapping[str, Form]) -> str:
-    if len(forms) != 1:
-        raise ConfigError(f"there are {len(forms)} schemas; name one of {', '.join(sorted(forms))}")
-    return next(iter(forms))
 
 
 def _distinct(form: Form, question: str, written: Sequence[Any]) -> list[Parsed]:

@@ -25,6 +25,7 @@ from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens
 from fedqa.models.reader import Reader, SpanScores, reader
 from fedqa.models.tagged import TaggedModel
+from fedqa.models.text_pair import text_pair
 from fedqa.skills.read_features import (
     Prediction,
     ReadFeatures,
@@ -68,8 +69,9 @@ class Read:
         self.options = options or ReadOptions()
 
     def build(self, backbone: Backbone, seed: int) -> TaggedModel:
-        """Nothing in it is random: `seed` has no influence."""
-        return reader(backbone, max_answer=self.options.max_answer)
+        """`seed` draws the other half of a pair; nothing else in it is random."""
+        pair = text_pair(backbone, seed) if self.options.pair else None
+        return reader(backbone, max_answer=self.options.max_answer, pair=pair)
 
     def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> ReadFeatures:
         """Features of all splits. Nothing in them is random: `seed` has no influence."""

@@ -28,6 +28,7 @@ class ReadOptions:
     max_question: int = 96  # tokens; of a longer question the last ones are read, where the asking is done
     max_answer: int = 30  # tokens; of a longer answer the first ones are learnt
     no_answer: float = 0.5  # windows without the answer for each one that has it, in training
+    pair: bool = False  # the encoder is half of a pair, shared with silos that write or classify
 
     def __post_init__(self) -> None:
         for key, least in (("window", 16), ("max_question", 8), ("max_answer", 1)):

@@ -35,6 +35,14 @@ KINDS = {  # what a message of this kind says, and what is not in it
         "vectors of questions, and of sentences near to other silos' questions, with noise",
         "Numbers that a model made of text. Much can be read from them by whoever has the model, hence the noise.",
     ),
+    "probe": (
+        "this silo's part of a sum over silos, hidden by masks",
+        "Numbers that a model made of mixtures of texts. The message alone is noise; all silos know the sum.",
+    ),
+    "representations": (
+        "what this silo's model makes of texts that all silos made together",
+        f"A few numbers for each of these texts, which are nobody's: {NO_TEXT}.",
+    ),
 }
 IN_CLEAR = frozenset({"examples", "covered_examples"})
 

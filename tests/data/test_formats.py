@@ -15,7 +15,7 @@ def test_every_format_is_registered_by_its_name_with_a_summary_on_one_line() -> 
 
 
 def test_an_unknown_format_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"unknown format 'squat'; did you mean 'squad'\? \(known: csv, insuranceqa"):
+    with pytest.raises(ConfigError, match=r"unknown format 'squat'; did you mean 'squad'\? \(known: agnews, csv, ins"):
         read_format("squat", Path("x"), {})
 
 

@@ -25,6 +25,11 @@ def cut(text: str) -> list[str]:
         ("Really?! Yes… Perhaps.", ["Really?!", "Yes…", "Perhaps."]),
         ("これは文です。次の文！終わり", ["これは文です。", "次の文！", "終わり"]),  # noqa: RUF001
         ("  Spaces  around.\n\nLines. ", ["Spaces  around.", "Lines."]),
+        ("Visits\nFrom two to six.", ["Visits", "From two to six."]),
+        ("Bring:\n- your card\n- a list of drugs", ["Bring:", "- your card", "- a list of drugs"]),
+        ("Patients\nmay go home.", ["Patients\nmay go home."]),
+        ("A card,\nID or pass.", ["A card,\nID or pass."]),
+        (f"{'Long words ' * 7}at\nNoon.", [f"{'Long words ' * 7}at\nNoon."]),
         (" \n ", []),
         ("", []),
     ],

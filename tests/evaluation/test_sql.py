@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fedqa.data.sample import sample_database
+from fedqa.data.sample import sample_database, sample_pairs
 from fedqa.databases.database import Database
 from fedqa.databases.records import Cell, Limits, Table
-from fedqa.evaluation.sql import exact_match, execution_match, normalised, same_result
+from fedqa.evaluation.sql import exact_match, execution_match, execution_matches, normalised, same_result
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,21 @@ def test_an_execution_match_is_one_of_what_is_found(
     hospital: Database, predicted: str, gold: str, score: float | None
 ) -> None:
     assert execution_match(hospital, predicted, gold) == score
+
+
+def test_matches_of_many_leave_out_those_without_a_gold_result(tmp_path: Path) -> None:
+    where = str(sample_database("hospital", tmp_path))
+    pairs = [
+        ("SELECT 7 FROM wards LIMIT 1", "SELECT COUNT(*) FROM wards"),  # right for another reason
+        ("SELECT name FROM wards", "SELECT COUNT(*) FROM wards"),
+        ("SELECT nothing", "SELECT COUNT(*) FROM wards"),
+        ("SELECT 1 FROM wards", "SELECT gold FROM wards"),
+    ]
+    assert execution_matches(where, pairs) == [1.0, 0.0, 0.0]
+    assert execution_matches(str(tmp_path / "gone.sqlite"), pairs) == []  # a server away for a moment ends no training
+
+
+@pytest.mark.parametrize("name", ["hospital", "bank"])
+def test_all_of_the_samples_own_sql_can_be_scored(name: str, tmp_path: Path) -> None:
+    pairs = [(example.sql, example.sql) for example in sample_pairs(name)]
+    assert execution_matches(str(sample_database(name, tmp_path)), pairs) == [1.0] * len(pairs)

@@ -12,18 +12,17 @@ from toys import toy_update
 
 from fedqa.errors import ConfigError
 from fedqa.federation.messages import LossSummary, Update
+from fedqa.federation.neighbour_weighers import Nearest
+from fedqa.federation.similarity import cosines, normalised
 from fedqa.federation.weighers import (
     WEIGHERS,
     Groups,
     Identity,
     Lorar,
     LossReduction,
-    Nearest,
     Size,
     Uniform,
     capped,
-    cosines,
-    normalised,
 )
 from fedqa.tables import from_table
 

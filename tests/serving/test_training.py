@@ -7,10 +7,12 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toy_alliance import ALLIANCE
 from toy_silo import FROM_STORE, TRAINED, filled, write_silo
+from written_runs import course, record, write_run
 
 from fedqa.errors import ConfigError, RunError
 from fedqa.federation.run_folder import RunFolder
@@ -126,6 +128,22 @@ def test_a_number_that_another_process_has_by_now_is_not_ours(tmp_path: Path) ->
     assert Trainings(settings).status().state == "failed"
     (settings.kept / "training.json").write_text("half a fi")
     assert Trainings(settings).status().state == "idle"
+
+
+def test_a_training_without_a_round_that_counts_has_failed(tmp_path: Path) -> None:
+    settings = silo(tmp_path)
+    nothing: dict[str, Any] = {"void": True, "accepted": {}, "metrics": {}, "weights": {}}
+    refused = (("north", "diverged"), ("south", "diverged"))
+    rounds = [record(1, ["ash"]), *(record(k, ["ash"], refused=refused, **nothing) for k in (2, 3))]
+    write_run(tmp_path / "run", course(rounds=3), records=rounds)
+    settings.kept.mkdir()
+    started = {"pid": os.getpid(), "born": "", "who": "Ann", "at": "2026-01-01T00:00:00+00:00", "rounds": 3}
+    (settings.kept / "training.json").write_text(json.dumps(started | {"first": 1}))
+    status = Trainings(settings).status()
+    assert status.state == "failed"
+    assert status.message.startswith("No round counted: the updates of north (") and " and south (" in status.message
+    (settings.kept / "training.json").write_text(json.dumps(started | {"first": 0}))
+    assert Trainings(settings).status().state == "finished"  # the first round counted
 
 
 def test_without_settings_there_is_nothing_to_start(tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The skill `parse`: features from a silo's schema and pairs, training on a toy, and what can be asked of it."""
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from toy_database import write_database
 from transformers import T5Config, T5ForConditionalGeneration
 
 from fedqa.data.records import Collection, Document, Example, Split
@@ -249,3 +253,48 @@ def test_an_encoder_decoder_reads_question_and_schema_and_writes_plain_text() ->
 def test_plain_text_knows_no_grammar() -> None:
     with pytest.raises(ConfigError, match=r"constrained goes with an encoder .* 'small-t5' writes plain text"):
         Parse(ParseOptions(constrained=True)).prepare(silo(), small_t5(), 0)
+
+
+# -- a database, and questions that are invented -----------------------------------------------------------------
+
+
+def test_with_a_database_what_sql_finds_is_scored_too(tmp_path: Path) -> None:
+    skill, features, module = trained()
+    where = write_database(tmp_path / "towns.sqlite")
+    scores = skill.score(module, replace(features, database=str(where)), "test")
+    assert {metric: values.tolist() for metric, values in scores.items()} == {"em": [1, 1], "ex": [1, 1]}
+    assert list(skill.score(module, features, "test")) == ["em"]
+
+
+def test_invented_questions_are_trained_on_beside_the_silos_own() -> None:
+    _, plain = prepared(silo())
+    _, features = prepared(silo(), synthetic=20)
+    assert features.n_train == plain.n_train + 20
+    assert [name for name in features.questions("train") if name.startswith("invented/towns/")] == [
+        f"invented/towns/{i}" for i in range(20)
+    ]
+    for split in ("dev", "test"):
+        assert features.questions(split) == plain.questions(split)
+    _, again = prepared(silo(), synthetic=20)
+    assert [one.sql for one in again.splits["train"]] == [one.sql for one in features.splits["train"]]
+    asked = next(one for one in features.splits["train"] if one.id.startswith("invented/"))
+    held = Example("held", asked.text.upper(), sql="SELECT area FROM state", split="test", about="towns")
+    _, less = prepared(replace(silo(), examples=(*silo().examples, held)), synthetic=20)
+    assert less.n_train == features.n_train - 1  # what is tested is not trained on
+    with pytest.raises(ConfigError, match="synthetic must be at least 0, got -1"):
+        ParseOptions(synthetic=-1)
+
+
+def test_guided_by_a_database_it_writes_what_can_be_run(tmp_path: Path) -> None:
+    skill, features, module = trained()
+    guided = Parse(replace(skill.options, guided=True, beams=4))
+    where = str(write_database(tmp_path / "towns.sqlite"))
+    assert guided.predict(module, replace(features, database=where), "test") == skill.predict(module, features, "test")
+    with closing(sqlite3.connect(where)) as connection:
+        connection.execute("ALTER TABLE city DROP COLUMN population")
+        connection.commit()
+    first, second = guided.predict(module, replace(features, database=where), "test")
+    assert "population" not in first and second == skill.predict(module, features, "test")[1]
+    for nowhere in ("", str(tmp_path / "gone.sqlite")):
+        alone = guided.predict(module, replace(features, database=nowhere), "test")
+        assert alone == skill.predict(module, features, "test")

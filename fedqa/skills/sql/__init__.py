@@ -17,4 +17,5 @@ written otherwise is marked. Whatever this cannot say, spelling (`<raw>`) can.
     symbols.py    the fixed grammar's symbols            notation.py   both, checked against each other
     schema.py     tables and columns, numbered           grammar.py    what may come next, for decoding
     spelling.py   texts as word pieces                   forms.py      what a model reads and writes
+    choosing.py   which of several queries it is to be   inventing.py  questions made of a schema alone
 """

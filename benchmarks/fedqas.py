@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The FedQAS study (Ait-Mlouk et al. 2022): the exact words that answer a question, read by silos that share a reader.
+
+Two sets of silos. *sample*: the five organisations of the sample alliance, 28 to 235 training questions each, about one
+in eight without an answer; their split is fixed, and the reader was designed without its test questions. *public*: the
+four domains of SubjQA, where half of the questions have no answer, and privacy policies (PolicyQA). Data that are not
+part of the project are looked for in `../shared/data`, or where FEDQA_DATA says.
+
+Every arm sees every training example equally often, once a round: alone as often as shared, and pooled as well.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.fedqas_report.arms import ALONE, CENTRAL, FED, METRICS, ZERO
+from benchmarks.fedqas_report.report import tables, write_report
+from benchmarks.study.public_data import public_data
+from benchmarks.study.runner import Arm, Data, Outcome, Study, run_groups
+from fedqa.data.formats import read_format
+from fedqa.data.records import Collection, Document, Example, Split
+from fedqa.data.sample import SAMPLE_SILOS, sample_silo
+from fedqa.data.splits import by_question, rank, split
+
+PROJECT = Path(__file__).parents[1]
+RESULTS = PROJECT / "benchmarks" / "results" / "fedqas"
+SAMPLE_SPLIT = 13
+DOMAINS = ("electronics", "grocery", "restaurants", "tripadvisor")
+POLICIES = "policies"
+COUNTS: Mapping[Split, int] = {"test": 40, "dev": 20, "train": 40}  # of each public silo
+LONGEST = 1_500  # characters of a public document
+SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
+QUICK_SILOS = ("bank", "law")
+ROUNDS = 3
+NOT_FOUND = "ANSWERNOTFOUND"  # what SubjQA writes for no answer, and at the end of every review
+
+COMMON: Mapping[str, Any] = {
+    "model": "embedded",
+    "freeze_layers": 5,
+    "rounds": ROUNDS,
+    "local": {"learning_rate": 1e-4, "batch": 8},
+    "evaluation": {"every": ROUNDS},
+}
+
+
+def arm(name: str, method: str, **options: Any) -> Arm:
+    return Arm(name, {**COMMON, "method": method, "method_options": options})
+
+
+ARMS = (arm(ZERO, "zero_shot"), arm(ALONE, "isolated"), arm(FED, "fedqas"), arm(CENTRAL, "central"))
+QUICK = (ZERO, ALONE, FED)
+
+
+def main(quick: bool = False) -> None:
+    console = Console()
+    folder = PROJECT / "runs" / "fedqas-quick" if quick else RESULTS
+    sets: dict[str, Data] = {"sample": quick_sample} if quick else {"sample": sample, "public": public}
+    outcomes = {name: _outcomes(name, data, folder, quick=quick) for name, data in sets.items()}
+    for table in tables(outcomes):
+        console.print(table)
+    console.print(write_report(outcomes, facts(quick), folder))
+
+
+def _outcomes(name: str, data: Data, folder: Path, *, quick: bool) -> list[Outcome]:
+    seeds = QUICK_SEEDS if quick else SEEDS
+    study = Study(f"fedqas, {name}", (), seeds, data, folder / "outcomes" / name, METRICS, skill="read")
+    return run_groups(study, (ARMS,), QUICK if quick else None)
+
+
+def facts(quick: bool) -> dict[str, str]:
+    return {
+        "command": f"fedqa bench fedqas{' --quick' if quick else ''}",
+        "model": "embedded, its lowest 5 of 6 layers frozen; a head that starts from the nearness of sentences",
+        "rounds": f"{ROUNDS}, one epoch each, batches of 8, rate 1e-4; alone and pooled as many epochs",
+        "questions of a public silo": ", ".join(f"{count} {split}" for split, count in COUNTS.items()),
+        "no answer": "below a threshold that each silo fits to its own dev questions",
+    }
+
+
+# -- data --------------------------------------------------------------------------------------------------------
+
+
+def sample(seed: int, train: int | None) -> dict[str, Collection]:
+    """The sample alliance. The seed changes the trainings alone."""
+    return {name: split(sample_silo(name), SAMPLE_SPLIT) for name in SAMPLE_SILOS}
+
+
+def quick_sample(seed: int, train: int | None) -> dict[str, Collection]:
+    return {name: silo for name, silo in sample(seed, train).items() if name in QUICK_SILOS}
+
+
+def public(seed: int, train: int | None) -> dict[str, Collection]:
+    """Silos of equal size, drawn by the seed."""
+    columns = {"answer": "human_ans_spans", "context": "review", "no_answer": NOT_FOUND}
+    found = {name: read_format("csv", public_data("subjqa") / name, columns) for name in DOMAINS}
+    found[POLICIES] = read_format("policyqa", public_data("policyqa"), {})
+    return {name: _drawn(collection, seed) for name, collection in found.items()}
+
+
+def _drawn(whole: Collection, seed: int) -> Collection:
+    """Questions about documents that are not too long, no question in two splits."""
+    documents = {document.id: _plain(document) for document in whole.documents if len(document.text) <= LONGEST}
+    asked = by_question(example for example in whole.examples if example.about in documents)
+    order = iter(sorted(asked, key=lambda question: rank(seed, question)))
+    examples: list[Example] = []
+    for name, count in COUNTS.items():
+        for _ in range(count):
+            # "How is the room?" is asked of many documents; taken of all, it would be all there is.
+            first, *others = asked[next(order)]
+            same = [first, *(other for other in others if other.about == first.about)]
+            examples += [replace(example, split=name) for example in same]
+    kept = {example.about for example in examples}
+    return Collection(tuple(document for id, document in documents.items() if id in kept), tuple(examples))
+
+
+def _plain(document: Document) -> Document:
+    """Without the mark at the end of a review; what stands before it keeps its place."""
+    return replace(document, text=document.text.removesuffix(NOT_FOUND).rstrip())

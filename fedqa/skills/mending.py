@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the skills `mlm` and `denoise` have in common: they learn from a silo's texts alone, and mend what was damaged.
+
+How a text is damaged is drawn anew in every epoch of every round. For scoring it is drawn once, from the seed of the
+features, so that models are compared on the same task.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedqa.data.records import Collection, Split
+from fedqa.errors import DataError
+from fedqa.models.backbones import Backbone
+from fedqa.models.encoding import Tokens
+from fedqa.models.text_pair import Vocabulary
+from fedqa.seeds import generator
+from fedqa.skills.batches import batched, cut
+from fedqa.skills.skill import Scores, evaluating
+from fedqa.skills.texts import Text, check_length, texts_of
+
+B = TypeVar("B")  # a batch of damaged texts
+
+SCORED: tuple[Split, ...] = ("dev", "test")
+_AT_ONCE = 16  # texts that are scored together
+
+
+class Answered(NamedTuple):
+    """What a model makes of the words of a batch that are to be told."""
+
+    scores: Tensor  # [words, vocabulary]
+    gold: Tensor  # [words]
+    rows: Tensor  # [words]: the number of the text in which it stands
+    texts: int
+
+
+@dataclass(frozen=True, eq=False)
+class TextFeatures(Generic[B]):
+    """A silo's texts, tokenised once. `damage` makes a batch of texts, cut to `window` tokens."""
+
+    splits: Mapping[Split, tuple[Text, ...]]
+    window: int
+    damage: Callable[[Sequence[Tokens], np.random.Generator], B]
+    fixed: Mapping[Split, Sequence[B]]  # what is scored
+
+    @property
+    def n_train(self) -> int:
+        return len(self.splits["train"])
+
+    def n_batches(self, size: int) -> int:
+        return -(-self.n_train // size)
+
+    def questions(self, split: Split) -> tuple[str, ...]:
+        """The ids of the texts of dev and test; the other splits are not scored."""
+        return tuple(text.id for text in self.splits[split]) if split in self.fixed else ()
+
+    def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[B, int]]:
+        """Every training text once, `size` in a batch of similar length, of a long text one window."""
+        windows = [text.window(self.window, rng) for text in self.splits["train"]]
+        for some in batched(windows, size, rng, len):
+            yield self.damage(some, rng), len(some)
+
+
+def text_features(
+    collection: Collection,
+    backbone: Backbone,
+    damage: Callable[[Sequence[Tokens], Vocabulary, np.random.Generator], B],
+    *,
+    skill: str,
+    max_length: int,
+    seed: int,
+) -> TextFeatures[B]:
+    """The texts of all splits; those of dev and test damaged once for all."""
+    check_length(skill, "max_length", max_length, backbone)
+    vocabulary, splits = Vocabulary.of(backbone), texts_of(collection, backbone.tokenizer)
+    if not splits["train"]:
+        raise DataError(f"{skill} has nothing to train on: there is no document, nor a training question; add some")
+    window = max_length - backbone.tokenizer.num_special_tokens_to_add(pair=False)
+    rngs = {split: generator(seed, skill, split) for split in SCORED}
+    fixed: dict[Split, list[B]] = {
+        split: [
+            damage([text.tokens[:window] for text in some], vocabulary, rngs[split])
+            for some in cut(splits[split], _AT_ONCE)
+        ]
+        for split in SCORED
+    }
+    return TextFeatures(splits, window, lambda texts, rng: damage(texts, vocabulary, rng), fixed)
+
+
+def mending_scores(model: nn.Module, batches: Sequence[B], answered: Callable[[B], Answered]) -> Scores:
+    """Of each text, over the words that were to be told: the share of right ones, and the geometric mean of the
+    probabilities that they were given; both 0 if there is no such word.
+    """
+    right, likely = [np.zeros(0)], [np.zeros(0)]
+    with evaluating(model):
+        for batch in batches:
+            found = answered(batch)
+            logs = -F.cross_entropy(found.scores, found.gold, reduction="none")
+            right.append(_means(found.scores.argmax(dim=-1) == found.gold, found))
+            likely.append(np.nan_to_num(np.exp(_means(logs, found))))
+    return {"accuracy": np.nan_to_num(np.concatenate(right)), "likelihood": np.concatenate(likely)}
+
+
+def _means(values: Tensor, found: Answered) -> npt.NDArray[np.float64]:
+    """The mean of the values of each text."""
+    sums = torch.bincount(found.rows, weights=values.double(), minlength=found.texts)
+    means: npt.NDArray[np.float64] = (sums / torch.bincount(found.rows, minlength=found.texts)).cpu().numpy()
+    return means

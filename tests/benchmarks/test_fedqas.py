@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The FedQAS study: its silos, its arms, and a report of outcomes that were written by hand."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks import fedqas
+from benchmarks.fedqas_report.arms import ALONE, FED, findings_of, refusals_of
+from benchmarks.fedqas_report.report import page_of, tables, write_report
+from benchmarks.study.public_data import FOLDER
+from benchmarks.study.runner import Outcome
+from benchmarks.study.statistics import Results
+from fedqa.config import Alliance, course_of
+from fedqa.data.sample import SAMPLE_SILOS
+from fedqa.tables import from_table
+
+real_data = pytest.mark.skipif(not (FOLDER / "subjqa").exists(), reason=f"subjqa is not in {FOLDER}")
+# Four questions a silo, the last of which has no answer.
+F1 = {ALONE: {"bank": (0.5, 0, 0, 0), "law": (0, 0, 0, 1)}, FED: {"bank": (1, 0.5, 0, 1), "law": (0.5, 0.5, 0, 0)}}
+REFUSED = {ALONE: {"bank": (0, 0, 1, 0), "law": (0, 0, 0, 1)}, FED: {"bank": (0, 0, 0, 1), "law": (0, 0, 1, 0)}}
+
+
+def outcome(arm: str) -> Outcome:
+    values = {
+        silo: {
+            "f1": F1[arm][silo],
+            "em": tuple(float(value == 1) for value in F1[arm][silo]),
+            "refused": REFUSED[arm][silo],
+            "no_answer": tuple(float(said == (i == 3)) for i, said in enumerate(REFUSED[arm][silo])),
+        }
+        for silo in ("bank", "law")
+    }
+    points = {point: values for point in ("received", "personal", "best")}
+    return Outcome(arm, seed=1, key="k", seconds=3.0, rounds=2, bytes_up=1000, dev=points, test=points)
+
+
+OUTCOMES = {"sample": [outcome(ALONE), outcome(FED)]}
+
+
+def test_the_sample_alliance_is_split_once_and_for_all() -> None:
+    silos = fedqas.sample(1, None)
+    assert tuple(silos) == tuple(SAMPLE_SILOS)
+    assert silos == fedqas.sample(2, None)
+    assert all({example.split for example in silo.examples} == {"train", "dev", "test"} for silo in silos.values())
+    assert set(fedqas.quick_sample(1, None)) == set(fedqas.QUICK_SILOS)
+
+
+@real_data
+def test_public_silos_have_as_many_questions_as_said_and_none_in_two_splits() -> None:
+    silos = fedqas.public(1, None)
+    assert set(silos) == {*fedqas.DOMAINS, fedqas.POLICIES}
+    for silo in silos.values():
+        asked = {(example.question, example.split) for example in silo.examples}
+        assert len(asked) == len({question for question, _ in asked})
+        assert Counter(split for _, split in asked) == fedqas.COUNTS
+        assert all(fedqas.NOT_FOUND not in document.text for document in silo.documents)
+        assert {example.about for example in silo.examples} == {document.id for document in silo.documents}
+    assert fedqas.public(1, None) == silos != fedqas.public(2, None)
+
+
+def test_every_arm_is_a_course_in_which_all_see_as_much() -> None:
+    for arm in fedqas.ARMS:
+        silo = {"name": "bank", "skill": "read", "data": {"sample": "bank"}}
+        course = course_of(from_table(Alliance, {"name": "x", "silo": [silo], **arm.settings}, arm.name))
+        assert course.rounds == (0 if arm.name == "zero-shot" else fedqas.ROUNDS)
+
+
+def test_findings_are_derived_by_hand() -> None:
+    found = findings_of("sample", Results.of(OUTCOMES["sample"]))
+    # bank: 2.5/4 against 0.5/4; law: 1/4 against 1/4
+    assert found.alone["f1"][FED].bootstrap.difference == pytest.approx((0.5 + 0.0) / 2)
+    said = refusals_of(found.results, FED)  # refused two, one of which has no answer; of two without, one refused
+    assert (said.precision, said.recall) == (0.5, 0.5)
+
+
+def test_the_report_says_what_was_found(tmp_path: Path) -> None:
+    page = page_of(OUTCOMES, {"command": "fedqa bench fedqas"})
+    assert page.lead[0] == "sample, 2 silos and 1 seed: FedQAS reaches an F1 of 0.438 and an EM of 0.250."
+    assert page.lead[1].startswith("It differs from every silo alone by +0.250")
+    assert [tile.value for tile in page.tiles] == ["+0.250"]
+    text = write_report(OUTCOMES, {"command": "fedqa bench fedqas"}, tmp_path).read_text(encoding="utf-8")
+    assert "sample: no answer" in text
+    assert (tmp_path / "report.md").exists()
+    assert len(tables(OUTCOMES)) >= 3
+
+
+def test_a_report_needs_no_particular_arm() -> None:
+    assert page_of({"sample": [outcome(ALONE)]}, {}).lead == ["sample: FedQAS is not among the arms."]
