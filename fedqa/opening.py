@@ -101,7 +101,7 @@ def _tensors(course: Course, folder: Path, point: Point) -> dict[str, Tensor]:
         return {}
     if point == "best" and state.best():
         return state.best_tensors()
-    personal = {} if point == "received" else state.newest("personal", 0, course.rounds + 1)
+    personal = {} if point == "received" else state.personal(course.rounds)
     kept = personal or state.newest("stage", len(course.stages), len(course.stages) + 1)
     if not kept:
         raise RunError(

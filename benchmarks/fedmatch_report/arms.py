@@ -13,8 +13,9 @@ from fedqa.errors import ConfigError
 from fedqa.federation.messages import Point
 
 FEDMATCH, ALONE = "FedMatch", "BERT alone"
-BLENDED = "FedMatch blended"  # with training alone, by dev; scored at `best`, where its mixture is
+BLENDED = "FedMatch blended"  # with what was learnt alone
 METRICS = ("map", "mrr")
+POINT: Point = "personal"  # after the local step, as in the paper
 VARIANTS = ("I+PAL", "I+LR", "O+PAL", "O+LR", "V+PAL", "V+LR", "H+PAL", "H+LR", "H+LR as run")
 METHODS = (
     *("BM25", "zero-shot", "ESIM", "RE2", ALONE, "CoverQuery", "LG-FedAvg", "FedPer", "FedBN", "FedAvg"),
@@ -27,7 +28,7 @@ MEANINGS = {
     "BM25": "words in common",
     "zero-shot": "model as loaded",
     "CoverQuery": "pooled, with decoys",
-    BLENDED: "with alone, by dev",
+    BLENDED: "mean with alone",
     "FedAvg CS": "some silos a round",
     "FedMatch CS": "some silos a round",
     "central": "all data pooled",
@@ -168,7 +169,7 @@ class Findings:
     setup: Setup
     alone: Compared
     rivals: Compared
-    blended: Compared  # against the `best` models of the others
+    blended: Compared
     beyond: Compared
     ablations: Compared
     others: Compared
@@ -205,17 +206,12 @@ def unplaced(results: Results, setup: Setup) -> list[str]:
 
 
 def _pairs(results: Results, metric: str, named: Sequence[tuple[str, str, str]]) -> dict[str, Pair]:
-    """Pairs of arms (first, second, name) at the point of the first."""
+    """Pairs of arms (first, second, name)."""
     return {
-        name: (results.cells(first, metric, point_of(first)), results.cells(second, metric, point_of(first)))
+        name: (results.cells(first, metric, POINT), results.cells(second, metric, POINT))
         for first, second, name in named
         if first in results and second in results
     }
-
-
-def point_of(arm: str) -> Point:
-    """Where an arm is scored: after the local step, as in the paper, unless its model is made by choosing on dev."""
-    return "best" if arm == BLENDED else "personal"
 
 
 def _against_fedmatch(results: Results, arms: Sequence[str]) -> Compared:

@@ -22,7 +22,6 @@ from benchmarks.fedmatch_report.arms import (
     Findings,
     Setup,
     findings_of,
-    point_of,
 )
 from benchmarks.fedmatch_report.curves import figure_sections
 from benchmarks.fedmatch_report.text import lead, tiles
@@ -148,9 +147,8 @@ def _silo_by_silo(found: Findings) -> list[Block]:
             f"Never worse than alone? MAP minus that of {ALONE}, silo by silo", found.silos, found.results.silos
         ),
         Note(
-            f"“{BLENDED}” trains alone first, then together, and keeps what is best on the silo's dev questions: one "
-            "of the models themselves, or a mixture of a quarter, a half or three quarters. It is compared with the "
-            "models that other methods keep by dev, all else with the models after the local step."
+            f"“{BLENDED}” trains alone first, then together, each as long as the other methods; a silo's own model is "
+            "the mean of both, its patch kept whole."
         ),
     ]
 
@@ -159,7 +157,7 @@ def _silo_by_silo(found: Findings) -> list[Block]:
 
 
 def _methods(found: Findings, paper: Published) -> list[Section]:
-    lines = [_scored(found.results, arm, point=point_of(arm), note=MEANINGS.get(arm, "")) for arm in found.methods()]
+    lines = [_scored(found.results, arm, note=MEANINGS.get(arm, "")) for arm in found.methods()]
     if not lines:
         return []
     beside = Beside(paper, "methods")

@@ -18,7 +18,7 @@ def lead(found: Findings, paper: Published) -> list[str]:
         *_as_published(found, paper),
         *_ranked(found),
         *_by_silo(found),
-        *_kept_on_dev(found),
+        *_mixed(found),
         *_cheaper(found),
     ]
 
@@ -95,7 +95,7 @@ def _by_silo(found: Findings) -> list[str]:
     return [f"Its MAP is below that of {ALONE} in {len(lower)} of {len(versus.by_silo)} silos: {listed(lower)}."]
 
 
-def _kept_on_dev(found: Findings) -> list[str]:
+def _mixed(found: Findings) -> list[str]:
     versus = found.silos.get(BLENDED)
     if versus is None:
         return []
@@ -106,8 +106,8 @@ def _kept_on_dev(found: Findings) -> list[str]:
         for name, other in found.blended["map"].items()
     ]
     return [
-        "If each silo keeps what is best on its dev questions of the model it trained alone, the one it trained with "
-        f"the others, and their mixtures, MAP differs {listed(against)}, and is {where}."
+        "If each silo takes the mean of the model it trained alone and the one it trained with the others, MAP differs "
+        f"{listed(against)}, and is {where}."
     ]
 
 

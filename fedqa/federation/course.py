@@ -125,7 +125,7 @@ class Stage:
     replica: Replica | None = None
     assign: Assignment | None = None  # what silos work on in place of their own skill
     fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
-    blend: bool = False  # after the last round, also try mixtures with the model that the stage before left
+    blend: float = 0.0  # how much of the model that the stage before left is in the silo's own at the end
     loss_window: int = 1  # steps whose mean is one loss of what silos tell of theirs
 
     def __post_init__(self) -> None:
@@ -134,6 +134,8 @@ class Stage:
             raise ConfigError(f"{where} needs at least 1 round, got {self.rounds}")
         if self.loss_window < 1:
             raise ConfigError(f"{where}: loss_window must be at least 1 step, got {self.loss_window}")
+        if not 0 <= self.blend < 1:
+            raise ConfigError(f"{where}: blend must be a share from 0 to below 1, got {self.blend}")
         check_rule(self.sharing, where)
         check_rates(self.rates, where)
         for channel in self.channel_options:

@@ -53,7 +53,6 @@ from fedqa.skills.skill import Features, Scores, Skill
 from fedqa.training import Epochs, Term, Trace, fit, one_thread
 
 Progress = Callable[[int, int], None]
-BLENDS = (0.25, 0.5, 0.75)  # shares of the later model that are tried; 0 and 1 are the models themselves
 
 
 @dataclass
@@ -284,13 +283,13 @@ class Silo:
         end, model = self.course.rounds + 1, bench.model
         points: dict[Point, Callable[[], dict[str, Tensor]]] = {
             "received": dict,
-            "personal": lambda: self.state.newest("personal", 0, end),
+            "personal": lambda: self.state.personal(self.course.rounds),
             "best": self.state.best_tensors,
         }
         metrics: dict[str, Summary] = {}
         seen: list[tuple[dict[str, Tensor], dict[Split, Scores]]] = []
         for point, tensors in points.items():
-            if point == "best":
+            if point == "personal":
                 self._blend(bench, end)
             values = tensors()
             if values:
@@ -303,21 +302,19 @@ class Silo:
         return metrics
 
     def _blend(self, bench: Bench, end: int) -> None:
-        """Where the course says so, try mixtures of the silo's models of this stage and of the one before on dev.
+        """Where the course says so, mix the model that the stage before left into the silo's own.
 
-        What training alone learnt and what came from the others often add up; which mixture is best differs by silo.
-        What the stage before did not have, such as a patch, is kept whole.
+        What training alone learnt and what came from the others add up: of two models that start from the same
+        weights, the mean is often better than both. What the stage before did not have, such as a patch, is kept whole.
         """
         last, model = len(self.course.stages) - 1, bench.model
-        before = self.state.newest("stage", last, last + 1) if last > 0 and self.course.stages[last].blend else {}
-        if not before:
-            return
-        for now in (self.state.newest("stage", last + 1, last + 2), self.state.newest("personal", 0, end)):
-            second = _fill(model, now)
-            for share in BLENDS if now else ():
-                model.load({name: torch.lerp(before[name], second[name], share) for name in before})
-                values = self._scores(bench, "dev")[self.skill.higher_is_better]
-                self._remember_best(model, "blended", [float(value) for value in values], end)
+        share = self.course.stages[last].blend if last > 0 else 0.0
+        before = self.state.newest("stage", last, last + 1) if share else {}
+        own = self.state.newest("personal", self.course.first_round(last), end) if before else {}
+        if own:
+            values = _fill(model, own)
+            model.load({name: torch.lerp(values[name], before[name], share) for name in before})
+            self.state.keep("mixture", end, model.state())
 
     def _check(self, bench: Bench, round_number: int, point: Literal["personal", "best"]) -> None:
         """Note which of the corrections people made here the model gets right now."""
@@ -350,9 +347,7 @@ class Silo:
             self._remember_best(model, point, values[self.skill.higher_is_better], round_number)
         return {f"{point}/{split}/{metric}": Summary.of(array) for metric, array in scores.items()}
 
-    def _remember_best(
-        self, model: FlatModel, point: Point | Literal["blended"], values: list[float], round_number: int
-    ) -> None:
+    def _remember_best(self, model: FlatModel, point: Point, values: list[float], round_number: int) -> None:
         if not values:
             return
         best, score = self.state.best(), sum(values) / len(values)

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 from torch import Tensor
 
@@ -22,7 +21,7 @@ class Best:
     """The model that did best on the silo's own dev split so far."""
 
     score: float
-    point: Point | Literal["blended"]
+    point: Point
     round: int
 
 
@@ -47,6 +46,10 @@ class SiloState:
     def _rounds(self, kind: str) -> list[int]:
         matches = (_ROUND.fullmatch(path.name) for path in self._folder.glob(f"{kind}-*.safetensors"))
         return sorted(int(match[1]) for match in matches if match)
+
+    def personal(self, rounds: int) -> dict[str, Tensor]:
+        """The silo's own model after a course of so many rounds: a mixture if there is one, else as last trained."""
+        return self.newest("mixture", rounds + 1, rounds + 2) or self.newest("personal", 0, rounds + 1)
 
     def forget(self, kind: str) -> None:
         """Remove all of a kind."""

@@ -33,11 +33,13 @@ class FedMatchOptions(Federated):
     share: Literal["full", "low_rank"] = "full"
     adapter_width: int = 32  # of the shared patch, with share = "low_rank"
     alone_first: bool = True  # also train alone, so that the best model on dev is never worse than without the others
-    blend: bool = True  # with alone_first: the best model may be a mixture of both
+    blend: float = 0.5  # with alone_first: how much of the model trained alone is in the silo's own in the end
 
     def __post_init__(self) -> None:
         if not 0 < self.patch_rate < float("inf"):
             raise ConfigError(f"patch_rate must be above 0, got {self.patch_rate}")
+        if not 0 <= self.blend < 1:
+            raise ConfigError(f"blend must be a share from 0 to below 1, got {self.blend}")
         if self.aggregate_every < 1:
             raise ConfigError(f"aggregate_every must be at least 1 epoch, got {self.aggregate_every}")
         if self.share_layers is not None and self.share_layers < 0:

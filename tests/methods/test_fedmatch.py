@@ -167,27 +167,37 @@ def test_the_best_model_is_never_worse_on_dev_than_training_alone(tmp_path: Path
         assert best(tmp_path / "fedmatch", silo).score >= best(tmp_path / "isolated", silo).score
 
 
-def test_the_best_model_may_be_a_mixture_of_alone_and_together(tmp_path: Path) -> None:
-    toy_run(toy_course("fedmatch", local=Local(batch=4, learning_rate=0.05)), tmp_path)
-    mixed = [silo for silo in SIZES if best(tmp_path, silo).point == "blended"]
-    assert mixed, "of four toy silos, at least one does best with a mixture"
-    for silo in mixed:
+def test_a_silos_own_model_is_half_what_it_learnt_alone_and_half_what_it_learnt_together(tmp_path: Path) -> None:
+    toy_run(toy_course("fedmatch"), tmp_path)
+    rounds = toy_course("fedmatch").rounds
+    for silo in SIZES:
         state = state_of(tmp_path, silo)
-        together = (state.newest("stage", 2, 3), state.newest("personal", 0, 99))
-        assert min(off(state, share, now) for share in (0.25, 0.5, 0.75) for now in together) < 1e-6
+        alone, together = state.newest("stage", 1, 2), state.newest("personal", 0, rounds + 1)
+        own = state.personal(rounds)
+        assert not all(torch.equal(alone[name], together[name]) for name in alone)
+        for name, value in own.items():
+            expected = (alone[name] + together[name]) / 2 if name in alone else together[name]  # a patch is kept whole
+            assert torch.allclose(value, expected, atol=1e-6)
 
 
-def off(state: SiloState, share: float, together: dict[str, torch.Tensor]) -> float:
-    """How far the best model is from this mixture."""
-    alone, kept = state.newest("stage", 1, 2), state.best_tensors()
-    names = alone.keys() & together.keys()
-    mixtures = {name: (1 - share) * alone[name] + share * together[name] for name in names}
-    return max(float((kept[name] - value).abs().max()) for name, value in mixtures.items())
+def test_without_blending_a_silos_own_model_is_as_it_was_last_trained(tmp_path: Path) -> None:
+    toy_run(toy_course("fedmatch", blend=0.0), tmp_path)
+    state, rounds = state_of(tmp_path, "ash"), toy_course("fedmatch").rounds
+    own, trained = state.personal(rounds), state.newest("personal", 0, rounds + 1)
+    assert own.keys() == trained.keys() and all(torch.equal(own[name], trained[name]) for name in own)
 
 
-def test_without_blending_the_best_is_one_of_the_models_themselves(tmp_path: Path) -> None:
-    toy_run(toy_course("fedmatch", blend=False), tmp_path)
-    assert {best(tmp_path, silo).point for silo in SIZES} <= {"received", "personal"}
+def test_a_course_that_goes_on_leaves_the_mixture_behind(tmp_path: Path) -> None:
+    toy_run(toy_course("fedmatch"), tmp_path)
+    state, rounds = state_of(tmp_path, "ash"), toy_course("fedmatch").rounds
+    trained = state.newest("personal", 0, rounds + 1)
+    assert all(torch.equal(value, trained[name]) for name, value in state.personal(rounds + 1).items())
+
+
+@pytest.mark.parametrize("blend", [-0.1, 1.0])
+def test_a_blend_is_a_share(blend: float) -> None:
+    with pytest.raises(ConfigError, match=f"blend must be a share from 0 to below 1, got {blend}"):
+        stages_of("fedmatch", PLAN, {"blend": blend})
 
 
 @pytest.mark.parametrize("share", ["full", "low_rank"])
