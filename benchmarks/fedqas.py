@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The FedQAS study (Ait-Mlouk et al. 2022): the exact words that answer a question, read by silos that share a reader.
 
-Two sets of silos. *sample*: the five organisations of the sample alliance, 28 to 235 training questions each, about one
-in eight without an answer; their split is fixed, and the reader was designed without its test questions. *public*: the
-four domains of SubjQA, where half of the questions have no answer, and privacy policies (PolicyQA). Data that are not
-part of the project are looked for in `../shared/data`, or where FEDQA_DATA says.
+Three sets of silos. *sample*: the five organisations of the sample alliance, 28 to 235 training questions each, about
+one in eight without an answer; their split is fixed, and the reader was designed without its test questions.
+*articles*: the English articles of XQuAD, which are SQuAD's, dealt out to five silos; every question has an answer.
+*reviews*: the four domains of SubjQA, where half of the questions have no answer, and privacy policies (PolicyQA). Data
+that are not part of the project are looked for in `../shared/data`, or where FEDQA_DATA says.
 
 Every arm sees every training example equally often, once a round: alone as often as shared, and pooled as well.
 """
@@ -30,8 +31,10 @@ RESULTS = PROJECT / "benchmarks" / "results" / "fedqas"
 SAMPLE_SPLIT = 13
 DOMAINS = ("electronics", "grocery", "restaurants", "tripadvisor")
 POLICIES = "policies"
-COUNTS: Mapping[Split, int] = {"test": 40, "dev": 20, "train": 40}  # of each public silo
-LONGEST = 1_500  # characters of a public document
+REVIEWS: Mapping[Split, int] = {"test": 40, "dev": 20, "train": 40}  # questions of a silo
+ARTICLES: Mapping[Split, int] = {"test": 80, "dev": 30, "train": 90}
+ARTICLE_SILOS = 5
+LONGEST = 1_500  # characters of a review or policy
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 QUICK_SILOS = ("bank", "law")
 ROUNDS = 3
@@ -57,7 +60,8 @@ QUICK = (ZERO, ALONE, FED)
 def main(quick: bool = False) -> None:
     console = Console()
     folder = PROJECT / "runs" / "fedqas-quick" if quick else RESULTS
-    sets: dict[str, Data] = {"sample": quick_sample} if quick else {"sample": sample, "public": public}
+    every: dict[str, Data] = {"sample": sample, "articles": articles, "reviews": reviews}
+    sets: dict[str, Data] = {"sample": quick_sample} if quick else every
     outcomes = {name: _outcomes(name, data, folder, quick=quick) for name, data in sets.items()}
     for table in tables(outcomes):
         console.print(table)
@@ -75,9 +79,14 @@ def facts(quick: bool) -> dict[str, str]:
         "command": f"fedqa bench fedqas{' --quick' if quick else ''}",
         "model": "embedded, its lowest 5 of 6 layers frozen; a head that starts from the nearness of sentences",
         "rounds": f"{ROUNDS}, one epoch each, batches of 8, rate 1e-4; alone and pooled as many epochs",
-        "questions of a public silo": ", ".join(f"{count} {split}" for split, count in COUNTS.items()),
+        "questions of a silo of articles": _counted(ARTICLES),
+        "questions of a silo of reviews": _counted(REVIEWS),
         "no answer": "below a threshold that each silo fits to its own dev questions",
     }
+
+
+def _counted(counts: Mapping[Split, int]) -> str:
+    return ", ".join(f"{count} {split}" for split, count in counts.items())
 
 
 # -- data --------------------------------------------------------------------------------------------------------
@@ -92,7 +101,26 @@ def quick_sample(seed: int, train: int | None) -> dict[str, Collection]:
     return {name: silo for name, silo in sample(seed, train).items() if name in QUICK_SILOS}
 
 
-def public(seed: int, train: int | None) -> dict[str, Collection]:
+def articles(seed: int, train: int | None) -> dict[str, Collection]:
+    """Whole articles to each silo, by the seed; questions about them in each split."""
+    whole = read_format("squad", public_data("xquad") / "xquad.en.json", {})
+    titles = sorted({document.title for document in whole.documents}, key=lambda title: rank(seed, title))
+    silo_of = {title: place % ARTICLE_SILOS for place, title in enumerate(titles)}
+    title_of = {document.id: document.title for document in whole.documents}
+    silos: dict[str, Collection] = {}
+    for silo in range(ARTICLE_SILOS):
+        own = [example for example in whole.examples if silo_of[title_of[next(iter(example.documents))]] == silo]
+        asked = by_question(own)
+        order = sorted(asked, key=lambda question: rank(seed, question))
+        splits = [split for split, count in ARTICLES.items() for _ in range(count)]
+        examples = tuple(replace(asked[q][0], split=split) for q, split in zip(order, splits, strict=False))
+        needed = {id for example in examples for id in example.documents}
+        documents = tuple(document for document in whole.documents if document.id in needed)
+        silos[f"articles-{silo + 1}"] = Collection(documents, examples)
+    return silos
+
+
+def reviews(seed: int, train: int | None) -> dict[str, Collection]:
     """Silos of equal size, drawn by the seed."""
     columns = {"answer": "human_ans_spans", "context": "review", "no_answer": NOT_FOUND}
     found = {name: read_format("csv", public_data("subjqa") / name, columns) for name in DOMAINS}
@@ -106,7 +134,7 @@ def _drawn(whole: Collection, seed: int) -> Collection:
     asked = by_question(example for example in whole.examples if example.about in documents)
     order = iter(sorted(asked, key=lambda question: rank(seed, question)))
     examples: list[Example] = []
-    for name, count in COUNTS.items():
+    for name, count in REVIEWS.items():
         for _ in range(count):
             # "How is the room?" is asked of many documents; taken of all, it would be all there is.
             first, *others = asked[next(order)]

@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 from fedqa import __version__
 from fedqa.errors import ConfigError, FedQAError, RunError, unknown
+from fedqa.network_commands import register
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -501,6 +502,11 @@ def benchmark(name: str, folder: Path) -> ModuleType:
         raise ConfigError(unknown("benchmark", name, known) + where)
     sys.path.insert(0, str(folder.parent))
     return importlib.import_module(f"{folder.name}.{name}")
+
+
+# -- over the network --------------------------------------------------------------------------------------------
+
+register(app)
 
 
 # -- showing -----------------------------------------------------------------------------------------------------

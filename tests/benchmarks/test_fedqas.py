@@ -47,17 +47,28 @@ def test_the_sample_alliance_is_split_once_and_for_all() -> None:
     assert set(fedqas.quick_sample(1, None)) == set(fedqas.QUICK_SILOS)
 
 
+@pytest.mark.skipif(not (FOLDER / "xquad").exists(), reason=f"xquad is not in {FOLDER}")
+def test_articles_are_whole_and_in_one_silo_each() -> None:
+    silos = fedqas.articles(1, None)
+    titles = [{document.title for document in silo.documents} for silo in silos.values()]
+    assert sum(map(len, titles)) == len(set().union(*titles)) == 48
+    for silo in silos.values():
+        assert Counter(example.split for example in silo.examples) == fedqas.ARTICLES
+        assert len({example.question for example in silo.examples}) == len(silo.examples)
+    assert fedqas.articles(1, None) == silos != fedqas.articles(2, None)
+
+
 @real_data
-def test_public_silos_have_as_many_questions_as_said_and_none_in_two_splits() -> None:
-    silos = fedqas.public(1, None)
+def test_silos_of_reviews_have_as_many_questions_as_said_and_none_in_two_splits() -> None:
+    silos = fedqas.reviews(1, None)
     assert set(silos) == {*fedqas.DOMAINS, fedqas.POLICIES}
     for silo in silos.values():
         asked = {(example.question, example.split) for example in silo.examples}
         assert len(asked) == len({question for question, _ in asked})
-        assert Counter(split for _, split in asked) == fedqas.COUNTS
+        assert Counter(split for _, split in asked) == fedqas.REVIEWS
         assert all(fedqas.NOT_FOUND not in document.text for document in silo.documents)
         assert {example.about for example in silo.examples} == {document.id for document in silo.documents}
-    assert fedqas.public(1, None) == silos != fedqas.public(2, None)
+    assert fedqas.reviews(1, None) == silos != fedqas.reviews(2, None)
 
 
 def test_every_arm_is_a_course_in_which_all_see_as_much() -> None:
