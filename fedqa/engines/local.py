@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 
-from fedqa.errors import BoundaryError
+from fedqa.engines.replies import refusal, reply_in
 from fedqa.federation import wire
 from fedqa.federation.engine import Silent, Watcher
-from fedqa.federation.messages import Envelope, Refusal, Reply, Request
+from fedqa.federation.messages import Envelope, Reply, Request
 from fedqa.federation.silo import Silo
 
 _POLL_S = 0.1
@@ -84,7 +84,7 @@ class Processes:
                 idle.append(child)
                 yield envelope
             if late:
-                yield from (_refusal(name, "late") for name in waiting)
+                yield from (refusal(name, "late") for name in waiting)
                 waiting = []
 
     def close(self) -> None:
@@ -126,13 +126,13 @@ class _Child:
             _, data = _get(self.connection, self._up)
         except (EOFError, OSError):  # at once, or in the middle of a message
             return self.give_up("died")
-        return Envelope(self.silo, _reply_in(data), len(data))
+        return Envelope(self.silo, reply_in(data), len(data))
 
     def give_up(self, code: str) -> Envelope:
         """End the process, whatever it is doing, and start a fresh one."""
         self.stop()
         self._start()
-        return _refusal(self.silo, code)
+        return refusal(self.silo, code)
 
     def progress(self) -> tuple[int, int]:
         done, total = struct.unpack("<QQ", self._progress[:16])
@@ -195,19 +195,6 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _reply_in(data: memoryview) -> Reply | bytes:
-    """The reply in these bytes; bytes that are none are passed on, for the guard says what is wrong with them."""
-    try:
-        message = wire.decode(data, len(data))
-    except BoundaryError:
-        return bytes(data)
-    return bytes(data) if isinstance(message, Request) else message
-
-
 def _as_request(message: Request | Reply) -> Request:
     assert isinstance(message, Request)
     return message
-
-
-def _refusal(silo: str, code: str) -> Envelope:
-    return Envelope(silo, Refusal(silo, code), 0)

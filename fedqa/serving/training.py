@@ -26,6 +26,7 @@ from fedqa.evaluation.words import duration, listed, plural, why_refused
 from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.files import write_json
 from fedqa.opening import load_course
+from fedqa.presence import born
 from fedqa.serving.settings import Settings
 
 State = Literal["idle", "running", "finished", "failed"]
@@ -95,7 +96,7 @@ class Trainings:
                 raise RunError("a training is running already; wait for its end, or stop it first")
             done, rounds, more = _goal(plan)
             pid, at = self._spawn(plan, more), datetime.now(UTC).isoformat(timespec="seconds")
-            self._keep(_Started(pid, _born(pid), who, at, done, rounds))
+            self._keep(_Started(pid, born(pid), who, at, done, rounds))
         return self.status()
 
     def stop(self, who: str = "") -> TrainingStatus:
@@ -158,7 +159,7 @@ class Trainings:
             return False
         with suppress(ChildProcessError):  # it is no child of this process if the page was restarted
             os.waitpid(last.pid, os.WNOHANG)
-        return bool(last.born) and _born(last.pid) == last.born
+        return bool(last.born) and born(last.pid) == last.born
 
     def _end(self, last: _Started) -> None:
         """The whole session: a training has processes of its own."""
@@ -257,12 +258,3 @@ def _goal(plan: Plan) -> tuple[int, int, bool]:
 
 def _ended(run: Path, rounds: int) -> bool:
     return (run / "result.json").exists() and RunFolder(run).result()["rounds"] >= rounds
-
-
-def _born(pid: int) -> str:
-    """When a process began, in the system's own count; empty if there is none, or only its remains."""
-    try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if state in "ZX" else fields[18]

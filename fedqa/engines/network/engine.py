@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from fedqa.engines.network.identities import COORDINATOR, Known, Pair, context, wire_name
 from fedqa.engines.network.link import Bad, Came, Down, Event, Link, Up
 from fedqa.engines.network.transport import Gate
-from fedqa.errors import BoundaryError, ConfigError
+from fedqa.engines.replies import refusal, reply_in
+from fedqa.errors import ConfigError
 from fedqa.federation import wire
-from fedqa.federation.messages import Envelope, Exchange, Finish, Refusal, Reply, Request
+from fedqa.federation.messages import Envelope, Exchange, Finish, Request
 
 GRACE_S = 20.0  # to come back in, before a silo that went away counts as gone
 _SMALL = 1024  # bytes of what silos say besides replies
@@ -136,19 +137,19 @@ class Network:
             came = self._replies.get(timeout=max(0.0, min(_TICK_S, left)))
         except queue.Empty:
             if left <= 0:
-                return [_refusal(name, "late") for name in sorted(open_)]
+                return [refusal(name, "late") for name in sorted(open_)]
             self._send_waiting()
-            return [_refusal(name, "died") for name in sorted(open_) if self.gone(name)]
+            return [refusal(name, "died") for name in sorted(open_) if self.gone(name)]
         asked = self._asked.get(came.peer) if came else None
         if came is None or asked is None or came.peer not in open_:
             return []
         if isinstance(came, Bad):  # there is no second try: asked again, it might do the same until the deadline
             asked.done = True
-            return [_refusal(came.peer, "refused")]
+            return [refusal(came.peer, "refused")]
         if came.number != asked.number:
             return []
         asked.done = True
-        return [Envelope(came.peer, _reply_in(came.data), len(came.data))]
+        return [Envelope(came.peer, reply_in(came.data), len(came.data))]
 
     def _send_waiting(self) -> None:
         with self._turn:
@@ -228,16 +229,3 @@ def _most(request: Request) -> int:
     if isinstance(request, Exchange):
         return _MAX_EXCHANGE
     return wire.MAX_HEADER + 64 + (0 if isinstance(request, Finish) else wire.size(request))
-
-
-def _reply_in(data: bytearray) -> Reply | bytes:
-    """The reply in these bytes; bytes that are none are passed on, for the guard says what is wrong with them."""
-    try:
-        message = wire.decode(data, len(data))
-    except BoundaryError:
-        return bytes(data)
-    return bytes(data) if isinstance(message, Request) else message
-
-
-def _refusal(silo: str, code: str) -> Envelope:
-    return Envelope(silo, Refusal(silo, code), 0)
