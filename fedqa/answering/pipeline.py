@@ -139,8 +139,8 @@ class Pipeline:
     def _read(self, question: str, found: list[_Considered]) -> list[_Considered]:
         """With the reading model's answers, as `_matched`.
 
-        It reads the sentence that matches best, not the whole passage: of the questions of the sample hospital and law
-        firm, that sentence holds the answer to 63 %, and what a reader of few examples chose in passages met 33 %.
+        It reads the sentence that matches best, not the whole passage: that sentence holds the answer more often than
+        what a reader of few examples chooses in a passage.
         """
         if self.models.read is None or not found:
             return found

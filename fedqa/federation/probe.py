@@ -5,8 +5,8 @@ Each text of the set is a mixture: every silo takes texts of its own, its encode
 sum over silos is the text's states; one silo, drawn from the seed, has the weight `primary`, the others share the rest.
 
 All silos know the sums, and of a single text with a weight of a half every word can be read off them, in its place. So
-a silo mixes many texts, each with its places in another order, and adds noise; then hardly more words of these texts
-are found than of others. Texts, orders and noise are drawn from the silo's secret.
+a silo mixes many texts, each with its places in another order, and adds noise. Texts, orders and noise are drawn from
+the silo's secret.
 
 Steps, all through the coordinator. `key`: each silo sends a public key. `mix`: each gets all keys and sends its part,
 masked (`masking.py`), so that the coordinator can read the sum and no part. `spell`: each gets the sums, and says which
@@ -72,7 +72,7 @@ class ProbeOptions:
 
     @property
     def guarded(self) -> bool:
-        """Whether hardly more can be read off the sums than by chance; measured with the embedded model."""
+        """Whether texts are mixed, shuffled and blurred enough not to be read off the sums word by word."""
         return self.texts >= 8 and self.shuffled and self.noise >= 0.3
 
 
