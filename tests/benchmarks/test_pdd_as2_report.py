@@ -130,7 +130,7 @@ def test_the_page_has_every_part_of_the_study() -> None:
 
 def test_every_arm_of_the_study_has_a_place_and_a_file_of_its_own() -> None:
     names = [arm.name for arm in pdd_as2.ARMS]
-    assert set(names) == set(SKILL)
+    assert set(names) <= set(SKILL)
     assert unplaced(Results.of(outcomes())) == []
     assert len({re.sub("[^A-Za-z0-9]", "_", name) for name in names}) == len(names)
 
@@ -308,7 +308,7 @@ def test_a_share_of_unequal_silos_is_in_percent_rounded_up() -> None:
 
 @pytest.mark.skipif(not (FOLDER / "squad_sentences").exists(), reason=f"squad_sentences is not in {FOLDER}")
 def test_a_share_of_the_training_questions_leaves_all_else_as_it_is() -> None:
-    every, half = pdd_as2.drawn(1, None), pdd_as2.drawn(1, 50)
+    every, half = pdd_as2.articles(1, None), pdd_as2.articles(1, 50)
     for name, silo in every.items():
         kept = {example.id for example in half[name].examples}
         left_out = [example for example in silo.examples if example.id not in kept]

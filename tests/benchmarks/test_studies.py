@@ -9,7 +9,7 @@ from benchmarks import fedmatch, pdd_as2
 from benchmarks.study.public_data import FOLDER
 from fedqa.config import Alliance, course_of
 from fedqa.data.records import Collection
-from fedqa.data.splits import check_disjoint
+from fedqa.data.splits import by_question, check_disjoint
 from fedqa.methods import METHODS
 from fedqa.tables import from_table
 
@@ -18,6 +18,11 @@ real_data = pytest.mark.skipif(not FOLDER.exists(), reason=f"the public data set
 
 def counts(collection: Collection) -> dict[str, int]:
     return dict(Counter(example.split for example in collection.examples))
+
+
+def asked(collection: Collection) -> dict[str, int]:
+    """How many different questions a split has."""
+    return dict(Counter(same[0].split for same in by_question(collection.examples).values()))
 
 
 @real_data
@@ -31,14 +36,22 @@ def test_fewer_training_questions_leave_dev_and_test_as_they_are() -> None:
 
 
 @real_data
-def test_ten_topics_of_different_sizes() -> None:
-    silos = pdd_as2.drawn(1, None)
-    assert sorted((counts(silo)["train"] for silo in silos.values()), reverse=True) == list(pdd_as2.SIZES)
+@pytest.mark.parametrize("ten", pdd_as2.ALLIANCES, ids=lambda ten: ten.name)
+def test_ten_silos_of_different_sizes(ten: pdd_as2.Ten) -> None:
+    silos = ten.data(1, None)
+    assert sorted((asked(silo)["train"] for silo in silos.values()), reverse=True) == list(pdd_as2.SIZES)
     for silo in silos.values():
         check_disjoint(silo)
-        assert (counts(silo)["dev"], counts(silo)["test"]) == (pdd_as2.DEV, pdd_as2.TEST)
-    assert pdd_as2.drawn(1, None) == silos
-    assert pdd_as2.drawn(2, None).keys() == silos.keys() and pdd_as2.drawn(2, None) != silos
+        assert (asked(silo)["dev"], asked(silo)["test"]) == (pdd_as2.DEV, pdd_as2.TEST)
+    assert ten.data(1, None) == silos
+    assert ten.data(2, None).keys() == silos.keys() and ten.data(2, None) != silos
+
+
+@real_data
+def test_a_question_to_a_policy_has_all_of_its_answers() -> None:
+    silo = pdd_as2.policies(1, None)["honda-com"]
+    several = [same for same in by_question(silo.examples).values() if len(same) > 1]
+    assert several and all(len({example.split for example in same}) == 1 for same in several)
 
 
 @pytest.mark.parametrize(
