@@ -6,11 +6,13 @@ FOLDER/report.md     the same text, with the charts beside it as SVG files
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 
 from rich.table import Table
 
+from benchmarks.fedqas_corrections import Followed
 from benchmarks.fedqas_report.arms import (
     ALONE,
     CENTRAL,
@@ -25,6 +27,8 @@ from benchmarks.fedqas_report.arms import (
     findings_of,
     refusals_of,
 )
+from benchmarks.fedqas_report.corrections import corrections_lead, corrections_sections, corrections_tiles
+from benchmarks.fedqas_report.coverage import Coverage, coverage_lead, coverage_sections
 from benchmarks.fedqas_report.text import NAME, lead, tiles
 from benchmarks.study.charts import gain_chart
 from benchmarks.study.page import Block, Cell, FactList, Grid, Note, Page, Row, Section, notes_of, terminals, write_page
@@ -43,12 +47,18 @@ from benchmarks.study.tables import (
     versus_grid,
 )
 from benchmarks.study.wording import unequal_seeds
-from fedqa.evaluation.words import DASH, metric_name, number
+from fedqa.evaluation.words import DASH, duration, metric_name, number
 
 Outcomes = Mapping[str, Sequence[Outcome]]  # by set of silos
+LANGUAGES = "languages"  # the set whose silos are named after them
 PUBLISHED = (
     "In small print: the 95 % interval and, in two digits, the published number. The paper trained BERT on SQuAD, cut "
     "at random into five, and left out what was too long, so levels are not comparable."
+)
+A_ROUND = (
+    "A round's CPU time is that of a whole training, in one process, divided by its rounds: with what is done once, "
+    "such as loading the model, what its frozen layers make of each text, and scoring. A training that follows another "
+    "one of the same seed in the same process finds the texts done already."
 )
 NO_ANSWER = (
     "Of all test questions of all silos and seeds. Precision: of the questions that were given no answer, the share "
@@ -56,29 +66,53 @@ NO_ANSWER = (
 )
 
 
-def write_report(outcomes: Outcomes, facts: Mapping[str, str], folder: Path) -> Path:
+@dataclass(frozen=True)
+class Beyond:
+    """What the report tells besides the sets of silos: corrections, and what the tokenizer knows, by language."""
+
+    corrections: Sequence[Followed] = ()
+    languages: Mapping[str, Coverage] = field(default_factory=dict)
+
+
+NOTHING = Beyond()
+
+
+def write_report(outcomes: Outcomes, facts: Mapping[str, str], folder: Path, beyond: Beyond = NOTHING) -> Path:
     """Write the report; returns the HTML page. Facts are shown under "How it was made"."""
-    return write_page(page_of(outcomes, facts), folder)
+    return write_page(page_of(outcomes, facts, beyond), folder)
 
 
-def tables(outcomes: Outcomes) -> list[Table]:
+def tables(outcomes: Outcomes, beyond: Beyond = NOTHING) -> list[Table]:
     """The main tables for the terminal."""
-    return terminals([section for one in _findings(outcomes) for section in (_methods(one), _alone(one))])
+    per_set = [section for one in _findings(outcomes) for section in (_methods(one), _alone(one), _costs(one))]
+    return terminals([*per_set, *_beyond(outcomes, beyond)])
 
 
-def page_of(outcomes: Outcomes, facts: Mapping[str, str]) -> Page:
+def page_of(outcomes: Outcomes, facts: Mapping[str, str], beyond: Beyond = NOTHING) -> Page:
     found = _findings(outcomes)
     per_set = [section for one in found for section in (_alone(one), _methods(one), _points(one), _costs(one))]
     given = [(name[:1].upper() + name[1:], value) for name, value in facts.items()]
     source = ("Published numbers", published("fedqas").source)
+    made = Section("made", "How it was made", [FactList("How it was made", [*given, source])])
+    known = coverage_lead(beyond.languages, _languages(outcomes))
     return Page(
         eyebrow="Study",
         title="FedQAS: silos learn to read together",
-        lead=lead(found),
-        tiles=tiles(found),
-        sections=[*per_set, Section("made", "How it was made", [FactList("How it was made", [*given, source])])],
+        lead=[*lead(found), *known, *corrections_lead(beyond.corrections)],
+        tiles=[*tiles(found), *corrections_tiles(beyond.corrections)],
+        sections=[*per_set, *_beyond(outcomes, beyond), made],
         footer="Made by fedqa from the outcomes of the study's trainings alone.",
     )
+
+
+def _beyond(outcomes: Outcomes, beyond: Beyond) -> list[Section]:
+    known = coverage_sections(beyond.languages, _languages(outcomes))
+    return [*known, *corrections_sections(beyond.corrections)]
+
+
+def _languages(outcomes: Outcomes) -> list[str]:
+    """The silos of the set of languages, if it was run."""
+    return Results.of(outcomes[LANGUAGES]).silos if outcomes.get(LANGUAGES) else []
 
 
 def _findings(outcomes: Outcomes) -> list[Findings]:
@@ -160,4 +194,15 @@ def _points(found: Findings) -> Section:
 
 def _costs(found: Findings) -> Section:
     grid = costs_grid(f"{found.name}: a training, mean over seeds", found.results, found.methods())
-    return Section(f"costs-{found.name}", f"{found.name}: what it cost", [grid])
+    return Section(f"costs-{found.name}", f"{found.name}: what it cost", [grid, _round_times(found), Note(A_ROUND)])
+
+
+def _round_times(found: Findings) -> Grid:
+    rows = []
+    for arm in found.methods():
+        each = [outcome.seconds / outcome.rounds for outcome in found.results.by_arm[arm].values() if outcome.rounds]
+        if each:
+            told = (fmean(each), min(each), max(each))
+            rows.append(Row(Cell(arm), [Cell(duration(seconds)) for seconds in told]))
+    columns = [Cell(""), Cell("CPU time a round", ["mean over seeds"]), Cell("Lowest"), Cell("Highest")]
+    return Grid(f"{found.name}: a round", columns, rows)
