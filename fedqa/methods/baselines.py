@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedqa.federation.course import Choice, Mixing, Replica, Stage
-from fedqa.federation.sharing import Mode, Rule
-from fedqa.methods.method import Common, Federated, Method, Part, Plan, within
+from fedqa.federation.sharing import Mode
+from fedqa.methods.method import Common, Federated, Method, Parted, Plan
 from fedqa.training import Term
 
 
@@ -20,11 +20,8 @@ class NoOptions:
 
 
 @dataclass(frozen=True)
-class Plain(Federated):
-    part: Part = "all"  # what is shared at most: where skills differ, the encoder
-
-    def rule(self, *lines: tuple[str, Mode], rest: Mode = "shared") -> Rule:
-        return super().rule(*lines, *within(self.part), rest=rest)
+class Plain(Parted, Federated):
+    """Options of the methods with one model, shared whole or in part."""
 
 
 @dataclass(frozen=True)

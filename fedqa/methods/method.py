@@ -44,13 +44,19 @@ class Common:
         return (*embeddings, *pooler, *lines, ("*", rest))
 
 
-def within(part: Part) -> Rule:
-    """Lines that keep at home what is not in the shared part of a model.
+@dataclass(frozen=True)
+class Parted(Common):
+    """For methods that may share a part of the model only. It stands before the other options it is joined with.
 
     A decoder and a head for words that nothing trains cost a file a round and no more; what is trained in them would
     tell a silo's task.
     """
-    return (("!enc", "private"),) if part == "encoder" else ()
+
+    part: Part = "all"  # what is shared at most: where skills differ, the encoder
+
+    def rule(self, *lines: tuple[str, Mode], rest: Mode = "shared") -> Rule:
+        beyond: Rule = (("!enc", "private"),) if self.part == "encoder" else ()
+        return super().rule(*lines, *beyond, rest=rest)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ SPFL: every silo takes of every update as much as it goes its own way.
 from dataclasses import dataclass
 
 from fedqa.federation.course import Choice, Mixing, Stage
-from fedqa.federation.sharing import Mode, Rule
-from fedqa.methods.method import Method, Part, Plan, Together, within
+from fedqa.federation.sharing import Mode
+from fedqa.methods.method import Method, Parted, Plan, Together
 
 
 @dataclass(frozen=True)
@@ -18,22 +18,14 @@ class SameTaskOptions(Together):
 
 
 @dataclass(frozen=True)
-class PersonalOptions(Together):
-    part: Part = "all"  # what is shared at most: where skills differ, the encoder
-
-    def rule(self, *lines: tuple[str, Mode], rest: Mode = "shared") -> Rule:
-        return super().rule(*lines, *within(self.part), rest=rest)
-
-
-@dataclass(frozen=True)
-class PerCflOptions(PersonalOptions):
+class PerCflOptions(Parted, Together):
     mean_below: float = 0.4  # the mean update, as a share of the longest, at which a group parts
     one_above: float = 0.0  # if somebody's is longer than this
     smallest: int = 2  # silos in a group
 
 
 @dataclass(frozen=True)
-class SpflOptions(PersonalOptions):
+class SpflOptions(Parted, Together):
     sharpness: float = 1.0  # above 1, those most alike count more
 
 

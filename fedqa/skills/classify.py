@@ -24,6 +24,7 @@ from fedqa.models.tagged import TaggedModel
 from fedqa.models.text_pair import Paired, TextPair, tagged_pair, text_pair
 from fedqa.seeds import derive
 from fedqa.skills.batches import batched
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.skill import Scores, evaluating, no_draws
 from fedqa.skills.texts import check_length, source_of, split_of
 
@@ -64,21 +65,11 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassifyFeatures:
+class ClassifyFeatures(BySplit[Labelled]):
     """A silo's texts, tokenised once."""
 
     labels: tuple[str, ...]
     splits: Mapping[Split, tuple[Labelled, ...]]
-
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
-    def questions(self, split: Split) -> tuple[str, ...]:
-        return tuple(text.id for text in self.splits[split])
 
     def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Batch, int]]:
         """Every training text once, `size` in a batch of similar length."""

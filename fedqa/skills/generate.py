@@ -23,6 +23,7 @@ from fedqa.models.search import Step
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.text_pair import Paired, pair_of, tagged_pair, text_pair
 from fedqa.skills.batches import batched, cut
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.skill import Scores, evaluating, no_draws
 from fedqa.skills.texts import all_tokens, check_length, source_of, split_of
 from fedqa.skills.word_losses import writing_loss
@@ -82,21 +83,11 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GenerateFeatures:
+class GenerateFeatures(BySplit[Told]):
     """A silo's texts, tokenised once."""
 
     splits: Mapping[Split, tuple[Told, ...]]
     tokenizer: PreTrainedTokenizerBase
-
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
-    def questions(self, split: Split) -> tuple[str, ...]:
-        return tuple(one.id for one in self.splits[split])
 
     def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Batch, int]]:
         """Every training example once, `size` in a batch of similar length, each with one of its targets."""

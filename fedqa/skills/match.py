@@ -27,6 +27,7 @@ from fedqa.models.encoding import Tokens, tokenised
 from fedqa.models.matcher import Pairs, Parts, Scorer, encoder_matcher, keyword_matcher
 from fedqa.models.tagged import TaggedModel
 from fedqa.skills.bm25 import KeywordIndex
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.losses import cross_entropy, hinge, listwise
 from fedqa.skills.questions import JudgedQuestion, judged_questions
 from fedqa.skills.skill import Scores, evaluating, no_draws
@@ -135,7 +136,7 @@ class _Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MatchFeatures:
+class MatchFeatures(BySplit[Question]):
     """A silo's passages and questions, tokenised once."""
 
     options: MatchOptions
@@ -144,17 +145,6 @@ class MatchFeatures:
     splits: Mapping[Split, tuple[Question, ...]]
     index: KeywordIndex
     tokenizer: PreTrainedTokenizerBase
-
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
-    def questions(self, split: Split) -> tuple[str, ...]:
-        """The ids of the questions that `Match.score` gives values for, in its order."""
-        return tuple(question.id for question in self.splits[split])
 
     def ids(self, positions: Sequence[int]) -> list[str]:
         return [self.passages[i].id for i in positions]

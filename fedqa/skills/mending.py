@@ -22,6 +22,7 @@ from fedqa.models.encoding import Tokens
 from fedqa.models.text_pair import Vocabulary
 from fedqa.seeds import generator
 from fedqa.skills.batches import batched, cut
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.skill import Scores, evaluating
 from fedqa.skills.texts import Text, check_length, texts_of
 
@@ -41,7 +42,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TextFeatures(Generic[B]):
+class TextFeatures(BySplit[Text], Generic[B]):
     """A silo's texts, tokenised once. `damage` makes a batch of texts, cut to `window` tokens."""
 
     splits: Mapping[Split, tuple[Text, ...]]
@@ -49,16 +50,9 @@ class TextFeatures(Generic[B]):
     damage: Callable[[Sequence[Tokens], np.random.Generator], B]
     fixed: Mapping[Split, Sequence[B]]  # what is scored
 
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
     def questions(self, split: Split) -> tuple[str, ...]:
         """The ids of the texts of dev and test; the other splits are not scored."""
-        return tuple(text.id for text in self.splits[split]) if split in self.fixed else ()
+        return super().questions(split) if split in self.fixed else ()
 
     def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[B, int]]:
         """Every training text once, `size` in a batch of similar length, of a long text one window."""

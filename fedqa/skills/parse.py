@@ -27,6 +27,7 @@ from fedqa.models.seq2seq import Seq2Seq, Source, Target, cross_entropy
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.text_writer import text_writer
 from fedqa.seeds import derive
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.skill import Scores, evaluating, no_draws
 from fedqa.skills.sql.choosing import first_that_runs
 from fedqa.skills.sql.forms import Form, PointerForm, TextForm
@@ -103,7 +104,7 @@ class Parsed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ParseFeatures:
+class ParseFeatures(BySplit[Asked]):
     """A silo's questions as a model reads them, and its SQL as a model writes it."""
 
     forms: Mapping[str, Form]  # by document
@@ -112,22 +113,11 @@ class ParseFeatures:
     longest: int  # steps of the longest SQL that is trained on
     database: str = ""  # in which what the model writes is tried, where the silo has one
 
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
     def only_schema(self) -> str:
         """The id of the document that tells of the database, where there is one only."""
         if len(self.forms) != 1:
             raise ConfigError(f"there are {len(self.forms)} schemas; name one of {', '.join(sorted(self.forms))}")
         return next(iter(self.forms))
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
-    def questions(self, split: Split) -> tuple[str, ...]:
-        """The ids of the questions that `Parse.score` gives values for, in its order."""
-        return tuple(one.id for one in self.splits[split])
 
     def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Batch, int]]:
         """Every training question once, `size` in a batch, of one schema and similar length where possible."""

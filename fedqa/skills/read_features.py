@@ -16,6 +16,7 @@ from fedqa.errors import ConfigError, DataError
 from fedqa.models.encoding import Tokens
 from fedqa.models.reader import Row
 from fedqa.skills.bm25 import KeywordIndex
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.windows import Extent, TokenText, token_texts, windows
 
 
@@ -77,7 +78,7 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadFeatures:
+class ReadFeatures(BySplit[Question]):
     """A silo's documents and questions, tokenised once."""
 
     options: ReadOptions
@@ -86,16 +87,6 @@ class ReadFeatures:
     splits: Mapping[Split, tuple[Question, ...]]
     tokenizer: PreTrainedTokenizerBase
     kept: Kept = field(default_factory=Kept)
-
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
-    def questions(self, split: Split) -> tuple[str, ...]:
-        return tuple(question.id for question in self.splits[split])
 
     def windows(self, question: Question) -> Iterator[tuple[int, Extent]]:
         """All that is to be read for a question: which of its texts, and where."""

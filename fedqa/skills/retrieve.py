@@ -27,6 +27,7 @@ from fedqa.models.encoding import Tokens, tokenised
 from fedqa.models.retriever import NoTowers, Pooling, Retriever, retriever
 from fedqa.models.tagged import TaggedModel
 from fedqa.skills.bm25 import KeywordIndex
+from fedqa.skills.by_split import BySplit
 from fedqa.skills.losses import listwise
 from fedqa.skills.negatives import Found, Ground, Negatives, Question, Sampler, Vectors
 from fedqa.skills.questions import JudgedQuestion, judged_questions
@@ -101,7 +102,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class RetrieveFeatures:
+class RetrieveFeatures(BySplit[Question]):
     """A silo's sentences and questions, tokenised once."""
 
     sentences: tuple[Sentence, ...]
@@ -113,20 +114,9 @@ class RetrieveFeatures:
     tokenizer: PreTrainedTokenizerBase
     _kept: _Kept = field(default_factory=_Kept)
 
-    @property
-    def n_train(self) -> int:
-        return len(self.splits["train"])
-
-    def n_batches(self, size: int) -> int:
-        return -(-self.n_train // size)
-
     def epoch(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Batch, int]]:
         """Every training question once with negatives that need no model; `Retrieve.drawn` knows the others."""
         return Drawn(self, Negatives()).epoch(size, rng)
-
-    def questions(self, split: Split) -> tuple[str, ...]:
-        """The ids of the questions that `Retrieve.score` gives values for, in its order."""
-        return tuple(question.id for question in self.splits[split])
 
     def vectors(self, towers: Retriever) -> Vectors:
         """All sentences as the model encodes them now: [sentences, width]."""
