@@ -10,7 +10,7 @@ from pathlib import Path
 def main(silo_file: Path, questions: int) -> None:
     began = time.time()
     from fedqa.answering.desk import Desk
-    from fedqa.serving.settings import load_settings
+    from fedqa.settings import load_settings
     from fedqa.store import Store
 
     imported = time.time()

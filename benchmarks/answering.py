@@ -39,7 +39,7 @@ from fedqa.config import project_of, sample_alliance
 from fedqa.models.backbones import Backbone, load_backbone
 from fedqa.runs import train
 from fedqa.serving.filling import fill
-from fedqa.serving.settings import load_settings
+from fedqa.settings import load_settings
 from fedqa.store import Store
 from fedqa.training import one_thread
 

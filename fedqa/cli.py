@@ -452,7 +452,7 @@ def serve(
     Other machines reach it only if --host or the file says so. The first start prints a link that makes whoever opens
     it the owner.
     """
-    from fedqa.serving.serve import serve as run
+    from fedqa.web.serve import serve as run
 
     run(silo, host=host, port=port, say=typer.echo)
 

@@ -31,7 +31,7 @@ from fedqa.files import write_json, write_text
 from fedqa.opening import OpenRun, open_run
 from fedqa.runs import train
 from fedqa.serving.filling import fill
-from fedqa.serving.settings import load_settings
+from fedqa.settings import load_settings
 from fedqa.skills.match import MatchFeatures
 from fedqa.skills.questions import judged_questions
 from fedqa.store import Store
@@ -297,7 +297,7 @@ def _folder_of(method: str) -> str:
 
 
 def serve_page(console: Console, silo: Path) -> None:
-    from fedqa.serving.serve import serve  # brings the web server, which the rest does without
+    from fedqa.web.serve import serve  # brings the web server, which the rest does without
 
     console.print()
     serve(silo, say=lambda text: console.print(text, soft_wrap=True))

@@ -27,7 +27,7 @@ from fedqa.federation.silo import Silo
 from fedqa.presence import Log, Presence, claim, write_presence
 from fedqa.runs import Setting, read_silo, skills_of, workplace, write_quarantine
 from fedqa.serving.approvals import Approvals
-from fedqa.serving.settings import load_settings
+from fedqa.settings import load_settings
 from fedqa.tables import from_table
 
 ELSEWHERE = SiloData(format="elsewhere", path="on its own machine")  # data of other silos, in a silo's course.toml

@@ -13,10 +13,10 @@ from fedqa.config import load_project, project_of, sample_alliance
 from fedqa.data.sample import SAMPLE_SILOS
 from fedqa.demo import METHODS, READING, SETTINGS, Questions, Shown, Tried, ask_all, choose, run_demo, show_questions
 from fedqa.opening import open_run
-from fedqa.serving.serve import opened
-from fedqa.serving.settings import load_settings
 from fedqa.serving.training import Trainings
+from fedqa.settings import load_settings
 from fedqa.store import Store
+from fedqa.web.serve import opened
 
 TINY = {"model": "tiny", "rounds": 1, "local": {"steps": 2, "batch": 8, "learning_rate": 1e-2}}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedqa.config import load_project
-from fedqa.serving.settings import load_settings
+from fedqa.settings import load_settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])

@@ -6,7 +6,7 @@ from pathlib import Path
 from toy_alliance import ALLIANCE, write_alliance
 
 from fedqa.serving.filling import fill
-from fedqa.serving.settings import Settings, load_settings
+from fedqa.settings import Settings, load_settings
 from fedqa.store import Store
 
 SILO = """\

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 from toy_alliance import ALLIANCE, rows, write_alliance
-from web_toys import Silo, fill
+from web_toys import Silo, ToyDesk, fill
 
 from fedqa.config import load_project
 from fedqa.data.records import Collection, Document, Example, Span
 from fedqa.runs import train
-from fedqa.serving.settings import PageSettings, Settings, TrainingSettings
 from fedqa.serving.training import Trainings
+from fedqa.settings import PageSettings, Settings, TrainingSettings
 from fedqa.store import Correction, Store
 from fedqa.web.app import create_app
 
@@ -70,7 +70,8 @@ class TrainedSilo(Silo):
         self.settings = settings_in(folder)
         self.store = Store.open(folder / "silo.sqlite")
         self.trainings = Trainings(self.settings)
-        self.app = create_app(self.settings, self.store, None, self.trainings)  # type: ignore[arg-type]
+        self.desk = ToyDesk(self.store)
+        self.app = create_app(self.settings, self.store, self.desk, self.trainings)  # type: ignore[arg-type]
 
     @property
     def run(self) -> Path:

@@ -14,8 +14,8 @@ from fedqa.answering.desk import Reply
 from fedqa.data.passages import Passage, passages
 from fedqa.data.records import Document
 from fedqa.data.sentences import sentences_of
-from fedqa.serving.settings import PageSettings, Settings
 from fedqa.serving.training import Trainings
+from fedqa.settings import PageSettings, Settings
 from fedqa.store import ROLES, Role, Store
 from fedqa.web.app import create_app
 
@@ -35,6 +35,7 @@ class ToyDesk:
     store: Store
     documents: list[Document] = field(default_factory=list)
     refreshed: int = 0
+    checked: dict[str, bool] = field(default_factory=dict)
     ready: bool = True
 
     def refresh(self) -> None:

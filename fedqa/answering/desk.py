@@ -2,15 +2,16 @@
 """Where a silo's people are answered: from the documents in its store as they are now, with its own models.
 
 Models are loaded once. A thread in the background takes in what is left to take in, fits the confidence to the silo's
-dev questions and takes up the models of a training that has ended; people are answered meanwhile with what there is.
+dev questions, takes up the models of a training that has ended and asks again what people have corrected; people are
+answered meanwhile with what there is.
 """
 
 import shutil
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fedqa.answering import calibration
 from fedqa.answering.assistant import Answer, answer_of
 from fedqa.answering.blending import Measured
 from fedqa.answering.calibration import Basis
+from fedqa.answering.checking import is_right
 from fedqa.answering.document_index import DocumentIndex
 from fedqa.answering.following import Following, stored_document
 from fedqa.answering.pipeline import Pipeline
@@ -26,13 +28,13 @@ from fedqa.answering.staff import Staff, load_staff, stamp
 from fedqa.answering.turns import Exchangeable, Turns
 from fedqa.data.records import Document, Span
 from fedqa.errors import ConfigError
-from fedqa.serving.settings import Settings
+from fedqa.settings import Settings
 from fedqa.store import Store, StoredExample
 
 _PATIENCE_S = 2.0  # for which opening and refreshing take documents in; the rest is done in the background
 _PIECE_S = 0.5  # of work in the background, after which others may change something
 _LOOK_S = 5.0  # between looks for new models
-_FIT_S = 60.0  # at least, between looks at what the confidence rests on
+_FIT_S = 60.0  # at least, between looks at what the confidence and the checks rest on
 
 Dev = Sequence[tuple[str, Sequence[Span]]]  # questions and their evidence
 
@@ -58,6 +60,15 @@ class _Service:
     pipeline: Pipeline
 
 
+@dataclass(frozen=True)
+class _Checks:
+    """What people here have corrected, as it was last asked again."""
+
+    stamp: tuple[int, ...] | None = None  # of the runs whose models were asked
+    looked_at: tuple[str, int] | None = None  # these models, and the version of the store
+    right: Mapping[str, bool] = field(default_factory=dict)  # by the example's id
+
+
 class Desk:
     """See the module's text. Safe to use from several threads."""
 
@@ -66,11 +77,12 @@ class Desk:
         self._settings, self._store = settings, store
         self._turns = Turns()  # with the models
         self._changing = threading.RLock()  # of the index and the models: one thread at a time
-        self._reloading, self._fitting = threading.Lock(), threading.Lock()  # likewise
+        self._reloading, self._fitting, self._checking = (threading.Lock() for _ in range(3))  # likewise
         self._closed, self._wake = threading.Event(), threading.Event()
         self._stamp = stamp(settings)
         self._service = Exchangeable(self._opened(load_staff(settings)))
         self._looked_at: tuple[str, int] | None = None  # models and version of the store that the confidence fits
+        self._checks = _Checks()
         self._keeper = threading.Thread(target=self._keep, name="desk", daemon=True)
 
     @classmethod
@@ -99,6 +111,15 @@ class Desk:
     def model(self) -> str:
         """Which models answer, in words for people."""
         return self._service.now.staff.words
+
+    @property
+    def checked(self) -> Mapping[str, bool]:
+        """By the id of each example that people made: is it what everybody is answered now, from all documents?
+
+        Empty until the newest models have been asked; of the last minute's corrections nothing may be known yet.
+        """
+        checks = self._checks
+        return checks.right if checks.stamp == stamp(self._settings) else {}
 
     def ask(self, question: str, k: int = 3) -> Reply:
         """The best `k` answers, from the documents as they are now."""
@@ -152,6 +173,7 @@ class Desk:
         while not self.ready:
             self._take_in()
         self._fit()
+        self._check()
 
     def _document(self, id: str) -> Document | None:
         return stored_document(self._store, id)
@@ -198,9 +220,11 @@ class Desk:
             try:
                 if stamp(self._settings) != self._stamp:
                     self.reload()
+                    fit_after = time.monotonic()
                 self._take_in()
                 if self.ready and time.monotonic() >= fit_after:
                     self._fit()
+                    self._check()
                     fit_after = time.monotonic() + _FIT_S
             except Exception:  # whatever it is, people are answered with what there is
                 self._log_failure()
@@ -251,6 +275,26 @@ class Desk:
                     return
                 measured = service.pipeline.measured(question, evidence)
             yield measured
+
+    def _check(self) -> None:
+        """Ask again what people here have corrected, if there are other models, documents or corrections by now."""
+        with self._checking:
+            self._check_anew()
+
+    def _check_anew(self) -> None:
+        with self._reloading:  # so that the stamp is that of these models
+            service, seen = self._service.now, self._stamp
+        looked_at = (service.staff.digest, self._store.version)
+        if (self._checks.stamp, self._checks.looked_at) == (seen, looked_at):
+            return
+        right: dict[str, bool] = {}
+        for example in self._store.collection().examples:
+            if self._closed.is_set() or self._service.now is not service:
+                return
+            if example.check and not example.sql:
+                reply = self.ask(example.question, 1)
+                right[example.id] = is_right(example, reply.answers[0] if reply.answered else None)
+        self._checks = _Checks(seen, looked_at, right)
 
     def _log_failure(self) -> None:
         """An error's text may quote documents, so it is written to the silo's own folder and nowhere else."""

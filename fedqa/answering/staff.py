@@ -11,7 +11,7 @@ from fedqa.answering.document_index import Encoder
 from fedqa.answering.loaded import UNTRAINED, Loaded, finder_of, loaded_run, reads_pairs, untrained
 from fedqa.answering.pipeline import Models
 from fedqa.errors import ConfigError
-from fedqa.serving.settings import Settings
+from fedqa.settings import Settings
 from fedqa.training import one_thread
 
 _DONE_BY = {"retrieve": "found", "match": "matched", "read": "read"}

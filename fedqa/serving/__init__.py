@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A silo's page in service: its settings, what is trained from it, and the process that serves it."""
+"""What a silo's page is in service for: its data in the store, its trainings, who approved them, what was learned."""

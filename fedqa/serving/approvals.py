@@ -10,8 +10,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fedqa.errors import ConfigError
+from fedqa.errors import ConfigError, FedQAError
 from fedqa.tables import from_table
+
+
+class NotApproved(FedQAError):
+    """A course was to be trained that no owner has approved, or decided about that is not the one that was read."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class Approvals:
     def approved(self, course: str) -> bool:
         decision = self.of(course)
         return decision is not None and decision.approved
+
+    def check(self, course: str) -> None:
+        """Raise NotApproved unless an owner has approved the course, and none has refused it since."""
+        if not self.approved(course):
+            what = "has been refused" if self.of(course) else "has not been approved"
+            raise NotApproved(f"this course {what} here, so it cannot be trained; read it and approve it first")
 
     def all(self) -> list[Decision]:
         """Oldest first."""

@@ -11,7 +11,7 @@ from typing import Any
 from fedqa.errors import ConfigError, FedQAError
 from fedqa.intake import extract, safe_name
 from fedqa.intake.names import title_from
-from fedqa.serving.settings import load_settings
+from fedqa.settings import load_settings
 from fedqa.store import Store, StoredDocument
 
 _PAGE = 500  # documents that are listed at a time

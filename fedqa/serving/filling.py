@@ -7,7 +7,7 @@ from fedqa.config import Alliance, SiloEntry, load_project
 from fedqa.evaluation.words import plural
 from fedqa.opening import load_course
 from fedqa.runs import read_silo
-from fedqa.serving.settings import Settings
+from fedqa.settings import Settings
 from fedqa.store import Imported, Store
 
 IMPORTER = "fedqa serve"  # who did it, in the store's history

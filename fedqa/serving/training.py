@@ -27,7 +27,8 @@ from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.files import write_json
 from fedqa.opening import load_course
 from fedqa.presence import born
-from fedqa.serving.settings import Settings
+from fedqa.serving.approvals import Approvals
+from fedqa.settings import Settings
 
 State = Literal["idle", "running", "finished", "failed"]
 _NICE = 10  # people who ask go first
@@ -80,6 +81,7 @@ class Trainings:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.plan = plan_of(settings) if settings.training else None
+        self.approvals = Approvals(settings.kept / "approvals.jsonl")
         self._turn = threading.Lock()
 
     @property
@@ -89,8 +91,9 @@ class Trainings:
 
     def start(self, who: str) -> TrainingStatus:
         """Begin a training, or go on with one that was broken off. Raises ConfigError if there is nothing to start,
-        RunError if one is running."""
+        NotApproved if no owner has approved its course as it is now, RunError if one is running."""
         plan = self._planned()
+        self.approvals.check(load_project(plan.alliance).course.fingerprint)
         with self._turn:
             if self._running(self._last()):
                 raise RunError("a training is running already; wait for its end, or stop it first")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from fedqa.data.door import Refused, shown, storable, usable_answer, usable_question, usable_text, usable_title
 from fedqa.data.records import SPLITS, Collection, Document, Example, Quarantined
-from fedqa.store import documents, examples, tables
+from fedqa.store import documents, examples, left_out, tables
 from fedqa.store.checks import MAX_ID, digest, known_form
 from fedqa.store.connection import Writing
 from fedqa.store.examples import NewExample, chunks
@@ -26,12 +26,12 @@ class Checked:
     documents: Mapping[str, Document]
     examples: Mapping[str, Example]
     named: frozenset[str]  # ids of all its documents, usable or not
-    problems: tuple[Quarantined, ...]
+    problems: tuple[Quarantined, ...]  # its reader's among them
 
 
 def check(collection: Collection) -> Checked:
     """What can be found out without the store, and so before taking a turn to write."""
-    problems: list[Quarantined] = []
+    problems = list(collection.quarantine)
     return Checked(
         _by_id(_passing(_usable_document, collection.documents, problems), problems),
         _by_id(_passing(_usable_example, collection.examples, problems), problems),
@@ -41,7 +41,7 @@ def check(collection: Collection) -> Checked:
 
 
 def add(writing: Writing, checked: Checked, *, source: str, who: str) -> Imported:
-    """Add what is new."""
+    """Add what is new, and keep what was left out."""
     connection, problems = writing.connection, list(checked.problems)
     known = _known_documents(connection, list(checked.documents))
     new_documents, old_documents = _sorted_out(checked.documents.values(), known, problems)
@@ -52,6 +52,7 @@ def add(writing: Writing, checked: Checked, *, source: str, who: str) -> Importe
     new_examples, old_examples = _sorted_out(resting, _known_examples(connection, list(checked.examples)), problems)
     examples.insert_all(writing, [NewExample(example, "imported", source) for example in new_examples], who)
 
+    left_out.keep(writing, problems, source=source, who=who)
     already_there = len(old_documents) + len(old_examples)
     return Imported(len(new_documents), len(new_examples), already_there, len(problems), tuple(problems))
 

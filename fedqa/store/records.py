@@ -20,6 +20,7 @@ What = Literal[
     "example corrected",
     "example superseded",
     "example removed",
+    "records left out",
     "person invited",
     "person joined",
     "role changed",
@@ -118,13 +119,26 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a collection: how many are new, how many were there, how many were left out and why."""
+    """What became of a collection: how many are new, how many were there, how many were left out and why.
+
+    Left out is what its reader has quarantined, and what the store cannot take.
+    """
 
     documents: int
     examples: int
     already_there: int  # documents and examples
     left_out: int
     problems: tuple[Quarantined, ...] = ()  # one for each left out
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A record that was left out of what was read into the store."""
+
+    record: Quarantined
+    source: str
+    at: datetime
+    who: str  # read it in
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +149,7 @@ class Change:
     at: datetime
     who: str
     what: What
-    which: str  # id of the document or example, or name of the person
+    which: str  # id of the document or example, or name of the person; empty for records left out
     note: str = ""
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from fedqa.data.door import usable_text, usable_title
 from fedqa.data.records import Collection, Document
 from fedqa.errors import unknown
-from fedqa.store import asking, correcting, documents, examples, importing
+from fedqa.store import asking, correcting, documents, examples, importing, left_out
 from fedqa.store.changes import changes, newest
 from fedqa.store.checks import at_the_door, checked_who
 from fedqa.store.connection import Clock, Database, utc_now
@@ -19,6 +19,7 @@ from fedqa.store.records import (
     Change,
     Correction,
     Imported,
+    LeftOut,
     Listing,
     NewAsked,
     Origin,
@@ -80,10 +81,13 @@ class Store:
             return documents.add(writing, text, title, source=source, who=who)
 
     def remove_document(self, id: str, who: str) -> None:
-        """Delete for good its text, the examples that rest on it and the answers to asked questions that quote it."""
+        """Delete for good its text, the examples that rest on it and the answers to asked questions that quote it.
+
+        What was left out of the same source is forgotten too: it may quote the document.
+        """
         who = checked_who(who)
         with self._database.writing() as writing:
-            documents.get(writing.connection, id)
+            left_out.forget(writing, documents.get(writing.connection, id).source)
             examples.delete_of_document(writing, id, who)
             documents.delete_one(writing, id, who)
         self._database.forget()
@@ -148,6 +152,18 @@ class Store:
             source = usable_title(source)
         with self._database.writing() as writing:
             return importing.add(writing, checked, source=source, who=who)
+
+    def left_out(self, *, limit: int = 50, offset: int = 0) -> Listing[LeftOut]:
+        """The records that were left out of each source when it was last read; the newest source first."""
+        with self._database.reading() as connection:
+            return left_out.listing(connection, limit=limit, offset=offset)
+
+    def forget_left_out(self, source: str, who: str) -> None:
+        """Delete for good what was left out of a source."""
+        who = checked_who(who)
+        with self._database.writing() as writing:
+            left_out.keep(writing, (), source=source, who=who)
+        self._database.forget()
 
     def example(self, id: str) -> StoredExample:
         with self._database.reading() as connection:

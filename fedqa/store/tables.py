@@ -95,6 +95,15 @@ class EvidenceColumns(TypedColumns):
     stop: Named[int]  # `end` is a word of SQL
 
 
+class LeftOutColumns(TypedColumns):
+    number: Named[int] = Column(ForeignKey("history.number"), primary_key=True, autoincrement=False)
+    position: Named[int] = Column(primary_key=True, autoincrement=False)
+    source: Named[str]
+    place: Named[str]
+    reason: Named[str]
+    remedy: Named[str]
+
+
 class AskedColumns(TypedColumns):
     id: Named[int] = Column(primary_key=True)
     at: Named[datetime] = Column(Utc)
@@ -141,6 +150,7 @@ people_history = Table("people_history", metadata, HistoryColumns)
 documents = Table("documents", metadata, DocumentColumns)
 examples = Table("examples", metadata, ExampleColumns)
 evidence = Table("evidence", metadata, EvidenceColumns)
+left_out = Table("left_out", metadata, LeftOutColumns)
 asked = Table("asked", metadata, AskedColumns, sqlite_autoincrement=True)  # an id is never given twice
 quotes = Table("quotes", metadata, QuoteColumns)
 people = Table("people", metadata, PersonColumns)

@@ -14,8 +14,8 @@ from starlette.staticfiles import StaticFiles
 
 from fedqa import __version__
 from fedqa.answering.desk import Desk
-from fedqa.serving.settings import Settings
 from fedqa.serving.training import Trainings
+from fedqa.settings import Settings
 from fedqa.store import Role, Store
 from fedqa.web.failures import add_failures
 from fedqa.web.guards import BodyLimit, Hosts

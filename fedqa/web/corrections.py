@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of the examples that people made here: learned in which round, forgotten again, or not yet."""
+"""What became of the examples that people made here: learned in which round, forgotten again, or not yet.
+
+*Learned* is what the trained model makes of the question by itself, round after round; a reader even has the right
+document before it. *Answered* is what everybody is told now, from all documents and by all models together.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,6 +37,7 @@ class Line:
     state: State
     words: str
     round: int | None  # in which it was learned, or last right
+    answered: bool | None  # is it what is answered now? None: not asked again yet
 
 
 @dataclass(frozen=True)
@@ -45,21 +50,23 @@ class Corrections:
 
     @property
     def words(self) -> str:
-        """`3 learned and 1 waiting`."""
-        return listed(
-            [f"{count(self.counts[state])} {said}" for state, said in _SAID.items() if self.counts.get(state)]
-        )
+        """`3 learned and 1 waiting; 2 of 4 are answered right`."""
+        states = [f"{count(self.counts[state])} {said}" for state, said in _SAID.items() if self.counts.get(state)]
+        asked = [line.answered for line in self.lines if line.answered is not None]
+        right = f"; {count(sum(asked))} of {count(len(asked))} answered right" if asked else ""
+        return listed(states) + right
 
 
-def corrections(store: Store, run: Path | None, silo: str) -> Corrections:
+def corrections(store: Store, run: Path | None, silo: str, answered: Mapping[str, bool]) -> Corrections:
+    """`answered` is what the desk has found when it asked them again."""
     listings = [store.examples(origin=origin, limit=_MOST) for origin in MADE_HERE]
     seen = learnt(run, silo) if run else {}
     stored = sorted((one for listing in listings for one in listing.items), key=lambda one: one.added_at, reverse=True)
-    lines = [_line(one, seen.get(one.example.id)) for one in stored]
+    lines = [_line(one, seen.get(one.example.id), answered.get(one.example.id)) for one in stored]
     return Corrections(lines, sum(listing.total for listing in listings), Counter(line.state for line in lines))
 
 
-def _line(stored: StoredExample, learning: Learning | None) -> Line:
+def _line(stored: StoredExample, learning: Learning | None, answered: bool | None) -> Line:
     return Line(
         id=stored.example.id,
         question=stored.example.question,
@@ -68,4 +75,5 @@ def _line(stored: StoredExample, learning: Learning | None) -> Line:
         state=learning.state if learning else "waiting",
         words=learning.words if learning else WAITING,
         round=learning.round if learning else None,
+        answered=answered,
     )

@@ -11,17 +11,13 @@ from fedqa.errors import FedQAError
 from fedqa.federation.course import Course
 from fedqa.inspection import Preview, preview
 from fedqa.methods import METHODS
-from fedqa.serving.approvals import Approvals, Decision
+from fedqa.serving.approvals import Approvals, Decision, NotApproved
 from fedqa.web.plain_words import StageSaid, course_said
 
 UNREADABLE = (
     "The course cannot be shown: its alliance file or its model cannot be read. "
     "Whoever runs this page learns why from `fedqa inspect`."
 )
-
-
-class NotApproved(FedQAError):
-    """A training was to start whose course no owner has approved, or that is not the one that was read."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +64,6 @@ class Courses:
         if fingerprint != self.course().fingerprint:
             raise NotApproved("the course has changed since this page was shown; read it again, then decide")
         return self._approvals.decide(fingerprint, approved, who)
-
-    def check_approved(self) -> None:
-        decision = self.decision()
-        if decision is None or not decision.approved:
-            what = "has been refused" if decision else "has not been approved"
-            raise NotApproved(f"this course {what} here, so it cannot be trained; read it and approve it first")
 
 
 def _shown(course: Course) -> Shown:

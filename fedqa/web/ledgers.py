@@ -16,7 +16,7 @@ from fedqa.errors import FedQAError
 from fedqa.evaluation.words import TIMES
 from fedqa.federation.ledger import Ledger, Row
 from fedqa.federation.run_folder import RunFolder
-from fedqa.serving.settings import Settings
+from fedqa.settings import Settings
 from fedqa.tables import from_table
 from fedqa.web.plain_words import Said, said
 

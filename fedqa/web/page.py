@@ -27,8 +27,8 @@ from starlette.concurrency import run_in_threadpool
 
 from fedqa.answering.desk import Desk
 from fedqa.errors import FedQAError
-from fedqa.serving.settings import Settings
 from fedqa.serving.training import Trainings
+from fedqa.settings import Settings
 from fedqa.store import Person, Role, Session, Store
 from fedqa.web.cookies import Cookies
 from fedqa.web.limits import Rate

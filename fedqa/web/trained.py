@@ -17,7 +17,6 @@ from fedqa.serving.training import TrainingStatus
 from fedqa.skills import make_skill
 from fedqa.tables import from_table
 from fedqa.web.curves import Points
-from fedqa.web.plain_words import pathless
 
 ALONE = "alone"  # the name of a stage in which nothing is sent
 ISOLATED = "isolated"  # the method that has no other
@@ -36,15 +35,6 @@ class RoundLine:
     seconds: float
     bytes_up: int
     bytes_down: int
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A record of this silo's data that was not used."""
-
-    place: str
-    reason: str
-    remedy: str
 
 
 @dataclass(frozen=True)
@@ -110,14 +100,6 @@ def seconds_left(status: TrainingStatus, found: Trained | None) -> float | None:
     going = status.state == "running" and status.first < status.round < status.rounds
     recent = [line.seconds for line in found.rounds[-3:]] if found and going else []
     return fmean(recent) * (status.rounds - status.round) if recent else None
-
-
-def left_out(folder: Path, silo: str) -> list[LeftOut]:
-    """What was wrong with this silo's data when it was last read; places without the way to their files."""
-    path = RunFolder(folder).silo(silo) / "quarantine.tsv"
-    lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
-    cells = (line.split("\t") for line in lines)
-    return [LeftOut(*(pathless(cell) for cell in row)) for row in cells if len(row) == 3]
 
 
 # -- curves --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from fedqa.answering.pipeline import READ
 from fedqa.config import load_project
 from fedqa.errors import ConfigError, RunError
 from fedqa.runs import train
-from fedqa.serving.settings import Settings
+from fedqa.settings import Settings
 from fedqa.store import Correction, Store
 
 GATE, ANSWER = rows("Northam")[0]
@@ -268,6 +268,36 @@ def test_the_models_of_a_training_that_ends_are_taken_up(tmp_path: Path, monkeyp
         model = desk.model
         desk.reload()  # nothing new
         assert desk.model == model
+
+
+def test_what_people_have_corrected_is_asked_again_of_the_desk_itself(match_silo: Settings) -> None:
+    with opened(match_silo) as (desk, store):
+        right, other = desk.ask(GATE).answers[0], rows("Northam")[1][0]
+        assert desk.ask(other).answers[0].document != right.document
+        place = (right.document, right.start, right.end, right.evidence)
+        ids = [store.correct(Correction(question, "Ann", *place)).example.id for question in (GATE, other)]
+        desk.settle()
+        assert desk.checked == {ids[0]: True, ids[1]: False}
+        store.remove_document(right.document, "Ann")  # and with it both
+        desk.settle()
+        assert desk.checked == {}
+
+
+def test_nothing_is_said_of_models_that_were_not_asked_yet(match_silo: Settings) -> None:
+    store = filled(match_silo)
+    desk = Desk(match_silo, store)  # without the thread that would take them up
+    found = desk.ask(GATE).answers[0]
+    id = store.correct(Correction(GATE, "Ann", found.document, found.start, found.end, found.evidence)).example.id
+    desk.settle()
+    assert desk.checked == {id: True}
+    (match_silo.runs["match"] / "result.json").touch()  # a training has ended
+    assert desk.checked == {}
+    desk.reload()
+    assert desk.checked == {}
+    desk.settle()
+    assert desk.checked == {id: True}
+    desk.close()
+    store.close()
 
 
 def test_runs_that_cannot_be_used_are_named(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_store_is_filled_once_even_if_all_was_removed(tmp_path: Path) -> None:
 def test_without_data_a_store_stays_empty(tmp_path: Path) -> None:
     path = tmp_path / "law.toml"
     path.write_text('name = "law"\nstore = "law.sqlite"\n')
-    from fedqa.serving.settings import load_settings
+    from fedqa.settings import load_settings
 
     with Store.open(tmp_path / "law.sqlite") as store:
         assert fill(load_settings(path), store) is None
@@ -55,7 +55,7 @@ def test_data_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         fill(settings, store)
     path = tmp_path / "north.toml"
     path.write_text('name = "north"\nstore = "x.sqlite"\n[data]\nsample = "hospitl"\nlimits = 3\n')
-    from fedqa.serving.settings import load_settings
+    from fedqa.settings import load_settings
 
     with Store.open(tmp_path / "x.sqlite") as store, pytest.raises(ConfigError, match="'limits' goes with a format"):
         fill(load_settings(path), store)

@@ -14,10 +14,12 @@ from toy_alliance import ALLIANCE
 from toy_silo import FROM_STORE, TRAINED, filled, write_silo
 from written_runs import course, record, write_run
 
+from fedqa.config import load_project
 from fedqa.errors import ConfigError, RunError
 from fedqa.federation.run_folder import RunFolder
-from fedqa.serving.settings import Settings
+from fedqa.serving.approvals import NotApproved
 from fedqa.serving.training import Trainings, TrainingStatus
+from fedqa.settings import Settings
 
 LONG = FROM_STORE.replace("rounds = 2", "rounds = 200")  # more than any test waits for
 
@@ -39,7 +41,14 @@ def ended(status: TrainingStatus) -> bool:
 def silo(folder: Path, alliance: str = FROM_STORE) -> Settings:
     settings = write_silo(folder, TRAINED, alliance)
     filled(settings).close()
+    decide(settings, True)
     return settings
+
+
+def decide(settings: Settings, approved: bool) -> None:
+    """What an owner says about the alliance's course as it is now."""
+    course = load_project(settings.folder / "alliance.toml").course
+    Trainings(settings).approvals.decide(course.fingerprint, approved, "Ann")
 
 
 def pid_of(settings: Settings) -> int:
@@ -122,7 +131,6 @@ def test_why_a_training_failed_is_told_without_paths(tmp_path: Path) -> None:
 
 def test_a_number_that_another_process_has_by_now_is_not_ours(tmp_path: Path) -> None:
     settings = silo(tmp_path)
-    settings.kept.mkdir()
     started = {"who": "Ann", "at": "2026-01-01T00:00:00+00:00", "first": 0, "rounds": 2}
     (settings.kept / "training.json").write_text(json.dumps({"pid": os.getpid(), "born": "1"} | started))
     assert Trainings(settings).status().state == "failed"
@@ -136,7 +144,6 @@ def test_a_training_without_a_round_that_counts_has_failed(tmp_path: Path) -> No
     refused = (("north", "diverged"), ("south", "diverged"))
     rounds = [record(1, ["ash"]), *(record(k, ["ash"], refused=refused, **nothing) for k in (2, 3))]
     write_run(tmp_path / "run", course(rounds=3), records=rounds)
-    settings.kept.mkdir()
     started = {"pid": os.getpid(), "born": "", "who": "Ann", "at": "2026-01-01T00:00:00+00:00", "rounds": 3}
     (settings.kept / "training.json").write_text(json.dumps(started | {"first": 1}))
     status = Trainings(settings).status()
@@ -144,6 +151,22 @@ def test_a_training_without_a_round_that_counts_has_failed(tmp_path: Path) -> No
     assert status.message.startswith("No round counted: the updates of north (") and " and south (" in status.message
     (settings.kept / "training.json").write_text(json.dumps(started | {"first": 0}))
     assert Trainings(settings).status().state == "finished"  # the first round counted
+
+
+def test_nothing_starts_without_an_approval_of_the_course_as_it_is_now(tmp_path: Path) -> None:
+    settings = write_silo(tmp_path, TRAINED)
+    trainings = Trainings(settings)
+    with pytest.raises(NotApproved, match="this course has not been approved here, so it cannot be trained; read it"):
+        trainings.start("Ann")
+    decide(settings, False)
+    with pytest.raises(NotApproved, match="this course has been refused here"):
+        trainings.start("Ann")
+    decide(settings, True)
+    alliance = settings.folder / "alliance.toml"
+    alliance.write_text(alliance.read_text().replace("batch = 4", "batch = 5"))
+    with pytest.raises(NotApproved, match="has not been approved"):
+        trainings.start("Ann")
+    assert trainings.status().state == "idle" and not trainings.log.exists()
 
 
 def test_without_settings_there_is_nothing_to_start(tmp_path: Path) -> None:

@@ -85,6 +85,31 @@ def test_a_csv_file_is_imported_and_what_does_not_fit_is_shown(silo: Silo, edito
     assert "were here already" in _import(editor, "yard.csv", CSV).text
 
 
+def test_what_did_not_fit_stays_listed_until_the_file_is_mended_or_somebody_takes_it_off(
+    silo: Silo, editor: Visitor
+) -> None:
+    assert "left out" not in editor.get("/examples").text
+    _import(editor, "yard.csv", CSV)
+    _import(editor, "roof.csv", CSV.replace("on the roof", "<b>roof</b>"))
+    text = editor.get("/examples").text
+    assert "2 records of files left out" in text and "yard.csv:3" in text and "roof.csv:3" in text
+    assert "Read in by Edda, " in text and "&lt;b&gt;roof" in text and "<b>roof" not in text
+    listing = editor.get("/api/examples/left-out?limit=1&offset=1").json()
+    assert (listing["total"], listing["items"][0]["source"], listing["items"][0]["who"]) == (2, "yard.csv", "Edda")
+    assert listing["items"][0]["record"]["place"] == "yard.csv:3"
+    _import(editor, "yard.csv", CSV.replace("on the roof,", "in the yard,"))
+    assert "1 record of files left out" in editor.get("/examples").text
+    assert editor.submit("/examples/left-out/forget", source="roof.csv").headers["location"] == "/examples"
+    assert "of files left out" not in editor.get("/examples").text
+
+
+def test_programs_take_what_was_left_out_off_the_list(editor: Visitor) -> None:
+    _import(editor, "yard.csv", CSV)
+    headers = {"X-Token": editor.token()}
+    assert editor.delete("/api/examples/left-out?source=yard.csv", headers=headers).status_code == 204
+    assert editor.get("/api/examples/left-out").json() == {"items": [], "total": 0}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "format"),
     [

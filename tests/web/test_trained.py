@@ -5,14 +5,13 @@ from pathlib import Path
 from written_runs import VALUES, course, record, write_run
 
 from fedqa.serving.training import TrainingStatus
-from fedqa.web.trained import LeftOut, left_out, seconds_left, trained
+from fedqa.web.trained import seconds_left, trained
 
 SILOS = ("ash", "birch")
 
 
 def test_a_folder_without_a_run_has_nothing_to_show(tmp_path: Path) -> None:
     assert trained(tmp_path / "none", "ash") is None
-    assert left_out(tmp_path / "none", "ash") == []
 
 
 def test_a_round_says_who_was_used_and_why_others_were_not(tmp_path: Path) -> None:
@@ -99,13 +98,3 @@ def test_the_time_left_is_that_of_the_last_three_rounds_for_each_to_come(tmp_pat
     assert seconds_left(replace(running, first=4), found) is None  # none of its own rounds is done
     assert seconds_left(replace(running, rounds=4), found) is None  # all are
     assert seconds_left(replace(running, state="finished"), found) is None
-
-
-def test_what_was_left_out_of_the_data_is_shown_without_paths(tmp_path: Path) -> None:
-    folder = tmp_path / "run" / "silos" / "ash"
-    folder.mkdir(parents=True)
-    text = "place\treason\tremedy\n/srv/ash/data.csv line 3\tthe <b>answer</b> is empty\tgive one\nhalf a line\n"
-    (folder / "quarantine.tsv").write_text(text, encoding="utf-8")
-    assert left_out(tmp_path / "run", "ash") == [
-        LeftOut("data.csv line 3", "the <b>answer</b> is empty", "give one"),
-    ]

@@ -10,6 +10,7 @@ import tomli_w
 from trained_silo import QUESTION, TrainedSilo
 from web_toys import Silo, Visitor
 
+from fedqa.data.records import Collection, Quarantined
 from fedqa.federation.run_folder import RunFolder
 from fedqa.store import Role
 
@@ -102,6 +103,23 @@ def test_what_became_of_a_correction_is_said(north: TrainedSilo) -> None:
     assert "forgotten again (was right in round 1)" in north.visitor("reader").get("/training").text
 
 
+def test_learned_and_answered_are_two_things_and_both_are_said(north: TrainedSilo) -> None:
+    learned_in(north, {1: False, 2: True})
+    example = north.store.examples(origin="annotated").items[0].example.id
+    reader = north.visitor("reader")
+    for right, badge, words in (
+        (False, '<span class="badge bad">not answered right</span>', "1 learned; 0 of 1 answered right."),
+        (True, '<span class="badge good">answered right</span>', "1 learned; 1 of 1 answered right."),
+    ):
+        north.desk.checked = {example: right}
+        page = reader.get("/training").text
+        assert "learned in round 2" in page and badge in page and words in page
+        assert badge in north.visitor("editor").get("/examples").text
+        line = reader.get("/api/training").json()["corrections"]["lines"][0]
+        assert (line["state"], line["answered"]) == ("learned", right)
+        assert north.visitor("editor").get("/api/examples/answered").json() == {example: right}
+
+
 def learned_in(silo: TrainedSilo, rounds: dict[int, bool]) -> None:
     example = silo.store.examples(origin="annotated").items[0].example.id
     lines = [
@@ -158,6 +176,16 @@ def test_records_that_were_left_out_are_shown_with_what_mends_them(north: Traine
     assert "/srv/x" not in page
     assert north.visitor("reader").get("/api/training/left-out").json() == [
         {"place": "north.csv line 3", "reason": "the <b>answer</b> is empty", "remedy": "give one"}
+    ]
+
+
+def test_what_was_left_out_of_files_stands_with_it(north: TrainedSilo) -> None:
+    bad = (Quarantined("/srv/x/more.csv:7", "the question is empty", "write one"),)
+    north.store.add_collection(Collection((), (), bad), source="more.csv", who="Edda")
+    page = north.visitor("reader").get("/training").text
+    assert "1 record could not be used" in page and "more.csv:7" in page and "/srv/x" not in page
+    assert north.visitor("reader").get("/api/training/left-out").json() == [
+        {"place": "more.csv:7", "reason": "the question is empty", "remedy": "write one"}
     ]
 
 

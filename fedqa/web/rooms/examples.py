@@ -18,7 +18,8 @@ from fedqa.data.writing import WRITTEN
 from fedqa.errors import DataError, FedQAError
 from fedqa.intake.names import safe_name
 from fedqa.serving.learning import Learning, learnt
-from fedqa.store import ORIGINS, Listing, Origin, Person, StoredExample, UnknownId
+from fedqa.store import ORIGINS, LeftOut, Listing, Origin, Person, StoredExample, UnknownId
+from fedqa.web.left_out import of_store
 from fedqa.web.page import Editor, Page
 
 Format = Literal["squad", "csv", "jsonl"]
@@ -37,6 +38,7 @@ class Row:
     stored: StoredExample
     title: str  # of the document its answer stands in
     learning: tuple[str, ...]  # a line for each skill that was trained
+    answered: bool | None  # is it what is answered now, from all documents? None: not asked again
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class ImportReport:
     examples: int
     already_there: int
     left_out: int
-    problems: tuple[Quarantined, ...]  # the first of what was left out, and why
+    problems: tuple[Quarantined, ...]  # the first of what was left out, and why; all are kept
 
 
 def router(page: Page) -> APIRouter:
@@ -75,6 +77,7 @@ def _add_reading(routes: APIRouter, page: Page) -> None:
             "examples.html",
             listing=listing,
             rows=_rows(page, listing.items),
+            left_out=of_store(page.store, limit=_MOST_PROBLEMS),
             search=search,
             origin=origin,
             origins=ORIGINS,
@@ -108,6 +111,11 @@ def _add_changing(routes: APIRouter, page: Page) -> None:
         page.store.remove_example(id, person.name)
         return page.go(request, "/examples", said="The example has been removed.")
 
+    @routes.post("/examples/left-out/forget", include_in_schema=False)
+    def forget(request: Request, person: Editor, source: Annotated[str, Form()] = "") -> Response:
+        page.store.forget_left_out(source, person.name)
+        return page.go(request, "/examples", said="What was left out of this file is no longer listed.")
+
 
 def _add_api(routes: APIRouter, page: Page) -> None:
     @routes.get("/api/examples", tags=["examples"])
@@ -125,6 +133,25 @@ def _add_api(routes: APIRouter, page: Page) -> None:
     def api_learning(person: Editor) -> dict[str, dict[str, str]]:
         """What became of the answers people gave: by skill, then by example."""
         return {skill: {id: one.words for id, one in found.items()} for skill, found in _learning(page).items()}
+
+    @routes.get("/api/examples/answered", tags=["examples"])
+    def api_answered(person: Editor) -> Mapping[str, bool]:
+        """By example: is the answer that people gave what is answered now, from all documents? Empty until asked."""
+        return page.desk.checked
+
+    @routes.get("/api/examples/left-out", tags=["examples"])
+    def api_left_out(
+        person: Editor,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    ) -> Listing[LeftOut]:
+        """Records of files that could not be read in, and what would mend them; the newest file first."""
+        return of_store(page.store, limit=limit, offset=offset)
+
+    @routes.delete("/api/examples/left-out", tags=["examples"], status_code=204)
+    def api_forget(person: Editor, source: str) -> None:
+        """No longer list what was left out of a file."""
+        page.store.forget_left_out(source, person.name)
 
     @routes.get("/api/examples/export", tags=["examples"])
     def api_export(person: Editor, format: Format) -> Response:
@@ -145,8 +172,8 @@ def _add_api(routes: APIRouter, page: Page) -> None:
 
 
 def _rows(page: Page, stored: Sequence[StoredExample]) -> list[Row]:
-    learning = _learning(page)
-    return [Row(one, _title(page, one), _became(one, learning)) for one in stored]
+    learning, answered = _learning(page), page.desk.checked
+    return [Row(one, _title(page, one), _became(one, learning), answered.get(one.example.id)) for one in stored]
 
 
 def _title(page: Page, stored: StoredExample) -> str:
@@ -181,15 +208,14 @@ def _import(page: Page, person: Person, file: UploadFile, format: Format | Liter
     collection = _read(name, file.file.read(), chosen)
     imported = page.store.add_collection(collection, source=name, who=person.name)
     page.desk.refresh()
-    problems = (*collection.quarantine, *imported.problems)
     return ImportReport(
         name=name,
         format=chosen,
         documents=imported.documents,
         examples=imported.examples,
         already_there=imported.already_there,
-        left_out=len(problems),
-        problems=problems[:_MOST_PROBLEMS],
+        left_out=imported.left_out,
+        problems=imported.problems[:_MOST_PROBLEMS],
     )
 
 

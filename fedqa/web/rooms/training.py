@@ -10,17 +10,20 @@ from fastapi import APIRouter, Form, Request
 from markupsafe import Markup
 from starlette.responses import Response
 
+from fedqa.data.records import Quarantined
 from fedqa.errors import ConfigError, FedQAError, RunError
-from fedqa.serving.approvals import Approvals, Decision
+from fedqa.serving.approvals import Decision
 from fedqa.serving.training import TrainingStatus
 from fedqa.store import ORIGINS, Origin
 from fedqa.web.corrections import Corrections, corrections
 from fedqa.web.courses import Courses, Shown
 from fedqa.web.curves import drawing, frame
+from fedqa.web.left_out import of_run, of_store
 from fedqa.web.page import Owner, Page, Reader
 from fedqa.web.plain_words import pathless
-from fedqa.web.trained import Compared, LeftOut, RoundLine, Trained, left_out, seconds_left, trained
+from fedqa.web.trained import Compared, RoundLine, Trained, seconds_left, trained
 
+MOST_LEFT_OUT = 1000  # records that are shown of those that could not be read in
 MOST_CURVES = 12  # silos whose curves are drawn, this one among them
 NO_TRAINING = "no training is set up for this page; whoever runs it adds [training] to the silo's file"
 UNREADABLE = (
@@ -86,8 +89,7 @@ class Room:
         self.page = page
         self.silo = page.settings.name
         self.plan = page.trainings.plan
-        approvals = Approvals(page.settings.kept / "approvals.jsonl")
-        self._courses = Courses(self.plan.alliance, approvals) if self.plan else None
+        self._courses = Courses(self.plan.alliance, page.trainings.approvals) if self.plan else None
 
     @property
     def courses(self) -> Courses:
@@ -96,7 +98,7 @@ class Room:
         return self._courses
 
     def start(self, who: str) -> TrainingStatus:
-        self.courses.check_approved()
+        self.courses.course()  # one that cannot be read is said as it is everywhere on this page
         try:
             return self.page.trainings.start(who)
         except FedQAError as problem:
@@ -115,18 +117,21 @@ class Room:
         return {"state": state, "trained": found, "drawn": drawn, "not_drawn": more, "silo": self.silo}
 
     def _seen(self) -> tuple[TrainingState, Trained | None]:
-        store, run = self.page.store, self.plan.run if self.plan else None
+        store, run, answered = self.page.store, self.plan.run if self.plan else None, self.page.desk.checked
         try:
-            made_here, status = corrections(store, run, self.silo), self.page.trainings.status()
+            made_here, status = corrections(store, run, self.silo, answered), self.page.trainings.status()
             found = trained(run, self.silo) if run else None
         except (FedQAError, ValueError, KeyError):  # a file that somebody changed; the texts of errors name folders
             nothing = TrainingStatus("failed", 0, 0, self.plan.silos if self.plan else (), 0.0, UNREADABLE)
-            return TrainingState(nothing, None, [], [], corrections(store, None, self.silo), UNREADABLE), None
+            made_here = corrections(store, None, self.silo, answered)
+            return TrainingState(nothing, None, [], [], made_here, UNREADABLE), None
         rounds, compared = (found.rounds, found.compared) if found else ([], [])
         return TrainingState(status, seconds_left(status, found), rounds, compared, made_here), found
 
-    def left_out(self) -> Sequence[LeftOut]:
-        return left_out(self.plan.run, self.silo) if self.plan else []
+    def left_out(self) -> Sequence[Quarantined]:
+        """Of the files that were read in, then of what was last trained on."""
+        read_in = of_store(self.page.store, limit=MOST_LEFT_OUT).items
+        return [*(one.record for one in read_in), *(of_run(self.plan.run, self.silo) if self.plan else ())]
 
     def decided(self) -> CourseSummary | None:
         """The course in a few words; None where nothing can be trained."""
@@ -185,7 +190,7 @@ def _add_api(routes: APIRouter, page: Page, room: Room) -> None:
         return room.state()
 
     @routes.get("/api/training/left-out", tags=["training"])
-    def api_left_out(person: Reader) -> Sequence[LeftOut]:
+    def api_left_out(person: Reader) -> Sequence[Quarantined]:
         """Records of this silo's data that were not used, and what would mend them."""
         return room.left_out()
 

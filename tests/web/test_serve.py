@@ -13,8 +13,8 @@ import pytest
 from toy_silo import filled, write_silo
 
 from fedqa.errors import ConfigError
-from fedqa.serving.serve import address, bound, greet, is_loopback, opened, owner_link, serve
 from fedqa.store import Store
+from fedqa.web.serve import address, bound, greet, is_loopback, opened, owner_link, serve
 
 ROOT = Path(__file__).parents[2]
 

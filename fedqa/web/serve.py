@@ -15,8 +15,8 @@ import uvicorn
 from fedqa.answering.desk import Desk
 from fedqa.errors import ConfigError
 from fedqa.serving.filling import IMPORTER, fill, filled_words
-from fedqa.serving.settings import Settings, load_settings
 from fedqa.serving.training import Trainings
+from fedqa.settings import Settings, load_settings
 from fedqa.store import Store
 from fedqa.web.app import create_app
 from fedqa.web.page import join_path

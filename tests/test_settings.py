@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from fedqa.errors import ConfigError
-from fedqa.serving.settings import PageSettings, TrainingSettings, load_settings
+from fedqa.settings import PageSettings, TrainingSettings, load_settings
 
 WHOLE = """\
 name = "hospital"
