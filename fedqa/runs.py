@@ -244,10 +244,16 @@ def train(
     return run_setting(setting, processes=processes, watcher=watcher)
 
 
-def run_setting(setting: Setting, *, processes: int | None = None, watcher: Watcher | None = None) -> dict[str, Any]:
-    """Run a course with silos that are built already."""
+def run_setting(
+    setting: Setting,
+    *,
+    processes: int | None = None,
+    watcher: Watcher | None = None,
+    engine: InProcess | Processes | None = None,
+) -> dict[str, Any]:
+    """Run a course with silos that are built already, on an engine of so many processes or on one that is given."""
     watcher = watcher or Silent()
-    engine = engine_for(setting, processes, watcher)
+    engine = engine or engine_for(setting, processes, watcher)
     coordinator = Coordinator(
         setting.course, engine, setting.folder, setting.start_of, setting.make_pool, watcher=watcher
     )

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The charts of a study: gains over a reference, sorted, and curves of scores with their intervals as bands."""
+"""The charts of a study: gains over a reference, sorted; curves of scores with their intervals as bands; heat maps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from benchmarks.study.statistics import Versus
 from fedqa.evaluation import charts
-from fedqa.evaluation.charts import BAND, GREY, LOOKS, WIDE, Axis, Chart, Dot, Drawing, Look, Row
+from fedqa.evaluation.charts import BAND, BLUE, GREY, INK, LOOKS, WIDE, Axis, Chart, Dot, Drawing, Look, Row
 from fedqa.evaluation.run_scores import Estimate
 from fedqa.evaluation.words import number, shortened, signed
 
@@ -134,3 +135,59 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
     if estimate.low is None or estimate.high is None:
         return estimate.mean, estimate.mean
     return estimate.low, estimate.high
+
+
+# -- heat maps ---------------------------------------------------------------------------------------------------
+
+DARKEST = 0.7  # opacity; on more, what is written could not be read
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A table of shades: at row and column how dark it is, from 0 to 1, and what is written there; None: nothing."""
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    shades: Sequence[Sequence[tuple[float, str] | None]]
+
+
+def heat_chart(name: str, panels: Mapping[str, Heat], *, caption: str, alt: str) -> Chart:
+    """Heat maps by title, beside one another on a wide page, below one another on a narrow one."""
+    return charts.chart(name, caption, alt, _heats(panels))
+
+
+def _heats(panels: Mapping[str, Heat]) -> Drawing:
+    def draw(width: int) -> Figure:
+        wide = width == WIDE
+        columns = min(len(panels), 2) if wide else 1
+        rows = -(-len(panels) // columns)
+        longest = max(len(heat.rows) for heat in panels.values())
+        height, names = rows * (1.55 + (0.3 if wide else 0.24) * longest), 1.4 if wide else 1.1  # inches
+        figure = Figure(figsize=(width / 96, height))
+        figure.subplots_adjust(left=names * 96 / width, right=0.99, bottom=1.15 / height, top=1 - 0.32 / height)
+        # Names of rows and columns stand between the panels; the space there is told in widths and heights of these.
+        inner = (0.99 * width / 96 - columns * names) / columns, (height - rows * 1.47) / rows
+        figure.subplots_adjust(wspace=names / inner[0], hspace=1.47 / inner[1])
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for ax, (title, heat) in zip(axes, panels.items(), strict=False):
+            _heat(ax, heat, 16 if wide else 13, small=not wide)
+            ax.set_title(title, fontweight="bold", pad=5)
+        for ax in axes[len(panels) :]:
+            ax.remove()
+        return figure
+
+    return draw
+
+
+def _heat(ax: Axes, heat: Heat, most: int, *, small: bool) -> None:
+    for y, row in enumerate(heat.shades):
+        for x, cell in enumerate(row):
+            if cell is not None:
+                shade, told = cell
+                ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color=BLUE, alpha=DARKEST * shade, linewidth=0))
+                ax.text(x, y, told, ha="center", va="center", fontsize=5.5 if small else 7, color=INK)
+    ax.set_xlim(-0.5, len(heat.columns) - 0.5)
+    ax.set_ylim(len(heat.rows) - 0.5, -0.5)
+    ax.set_xticks(range(len(heat.columns)), [shortened(column, most) for column in heat.columns], rotation=90)
+    ax.set_yticks(range(len(heat.rows)), [shortened(row, most) for row in heat.rows])
+    ax.tick_params(labelsize=6.5 if small else 8)

@@ -12,22 +12,24 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedqa.config import Alliance, course_of
 from fedqa.data.records import Collection
+from fedqa.engines.local import InProcess
 from fedqa.errors import RunError
 from fedqa.evaluation.run_scores import POINTS
 from fedqa.federation.course import Course
-from fedqa.federation.run_folder import RunFolder
+from fedqa.federation.messages import Envelope, Request
+from fedqa.federation.run_folder import RoundRecord, RunFolder
 from fedqa.files import write_text
 from fedqa.runs import build, load_model, run_setting
 from fedqa.tables import from_table, plain
@@ -36,13 +38,26 @@ Values = Mapping[str, Mapping[str, tuple[float, ...]]]  # silo -> metric -> one 
 Data = Callable[[int, int | None], Mapping[str, Collection]]  # seed, an arm's `train` -> each silo's data
 
 
+class Witness(Protocol):
+    """Sees all that reaches the coordinator in one training, and says what of it is kept with the outcome."""
+
+    def see(self, envelope: Envelope) -> None: ...
+
+    def told(self, records: Sequence[RoundRecord]) -> dict[str, Any]:
+        """As JSON has it, after the last round."""
+
+
 @dataclass(frozen=True)
 class Arm:
-    """One line of a study: what an alliance file would say, without the silos and the seed."""
+    """One line of a study: what an alliance file would say, without the seed.
+
+    Where settings have no `silo`, each set of data is a silo of the study's skill.
+    """
 
     name: str
     settings: Mapping[str, Any]
     train: int | None = None  # how much to train on, where less than the study's; `Data` says in what unit
+    witness: Callable[[Course], Witness] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,7 @@ class Outcome:
     bytes_up: int  # of all silos and rounds
     dev: Mapping[str, Values]
     test: Mapping[str, Values]
+    witnessed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,8 +84,8 @@ class Study:
     seeds: Sequence[int]
     data: Data
     folder: Path  # of the outcomes
-    metrics: tuple[str, ...] = ("map", "mrr")
-    skill: str = "match"  # of every silo
+    metrics: tuple[str, ...] = ("map", "mrr")  # none: all that a silo has, where skills differ
+    skill: str = "match"  # of every silo, where arms do not name their silos
 
     def run(self, processes: int = 0) -> list[Outcome]:
         """All outcomes, in the order of arms and seeds; those that are missing are trained first."""
@@ -128,6 +144,19 @@ def run_groups(study: Study, groups: Sequence[Sequence[Arm]], only: Sequence[str
     return [outcome for arms in chosen for outcome in replace(study, arms=arms).run()]
 
 
+@dataclass
+class Witnessed(InProcess):
+    """Silos in this process, whose answers a witness sees before the coordinator does."""
+
+    witness: Witness | None = None
+
+    def ask(self, requests: Mapping[str, Request], timeout_s: float) -> Iterator[Envelope]:
+        for envelope in super().ask(requests, timeout_s):
+            if self.witness:
+                self.witness.see(envelope)
+            yield envelope
+
+
 def _train(study: Study, arm: Arm, seed: int) -> Outcome:
     torch.set_num_threads(1)
     began = time.process_time()
@@ -135,11 +164,14 @@ def _train(study: Study, arm: Arm, seed: int) -> Outcome:
     with TemporaryDirectory() as folder:
         loaded = _loaded(course.model, course.freeze_layers, course.seed)
         setting = build(course, _drawn(study.data, seed, arm.train), Path(folder), loaded)
-        result = run_setting(setting, processes=1)
+        witness = arm.witness(course) if arm.witness else None
+        engine = Witnessed(setting.silos, witness=witness) if witness else None
+        result = run_setting(setting, processes=1, engine=engine)
+        witnessed = witness.told(setting.folder.records()) if witness else {}
         dev, test = (_values(setting.folder, course, split, study.metrics) for split in ("dev", "test"))
     spent = time.process_time() - began
     key = study._key(arm, seed)
-    outcome = Outcome(arm.name, seed, key, round(spent, 1), result["rounds"], result["bytes_up"], dev, test)
+    outcome = Outcome(arm.name, seed, key, round(spent, 1), result["rounds"], result["bytes_up"], dev, test, witnessed)
     text = json.dumps(plain(outcome), separators=(",", ":"))  # a few numbers for every question: no white space
     write_text(study._path(arm, seed), text + "\n")
     return outcome
@@ -150,7 +182,7 @@ def _values(folder: RunFolder, course: Course, split: str, metrics: Sequence[str
 
     def read(silo: str, point: str) -> dict[str, tuple[float, ...]]:
         values = json.loads((folder.silo(silo) / "scores" / f"{point}-{split}.json").read_text(encoding="utf-8"))
-        return {metric: tuple(round(value, 4) for value in values[metric]) for metric in metrics}
+        return {metric: tuple(round(value, 4) for value in values[metric]) for metric in metrics or values}
 
     return {point: {plan.name: read(plan.name, point) for plan in course.silos} for point in POINTS}
 
