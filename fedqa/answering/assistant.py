@@ -33,7 +33,8 @@ from fedqa.skills.match import Match, MatchFeatures
 from fedqa.skills.parse import Parse
 from fedqa.skills.read import Read
 from fedqa.skills.read_features import ReadFeatures
-from fedqa.skills.retrieve import Retrieve, RetrieveFeatures
+from fedqa.skills.retrieve import Retrieve
+from fedqa.skills.retrieve_features import RetrieveFeatures
 from fedqa.training import one_thread
 
 

@@ -21,7 +21,8 @@ from fedqa.data.sentences import sentences_of
 from fedqa.data.splits import rank
 from fedqa.models.encoding import tokenised
 from fedqa.models.retriever import Retriever
-from fedqa.skills.retrieve import Retrieve, RetrieveFeatures
+from fedqa.skills.retrieve import Retrieve
+from fedqa.skills.retrieve_features import RetrieveFeatures
 from fedqa.skills.skill import evaluating
 
 # A fused score is at most 2 / 61; times this, it spreads as far as the scores that confidence is made for.

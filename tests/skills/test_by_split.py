@@ -13,7 +13,7 @@ from fedqa.skills.match import MatchFeatures
 from fedqa.skills.mending import TextFeatures
 from fedqa.skills.parse import ParseFeatures
 from fedqa.skills.read_features import ReadFeatures
-from fedqa.skills.retrieve import RetrieveFeatures
+from fedqa.skills.retrieve_features import RetrieveFeatures
 
 FEATURES = (
     *(MatchFeatures, ReadFeatures, RetrieveFeatures, ParseFeatures),

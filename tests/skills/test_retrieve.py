@@ -17,7 +17,8 @@ from fedqa.models.backbones import Backbone, frozen_below, load_backbone
 from fedqa.models.retriever import Retriever
 from fedqa.runs import build, read_silo, run_setting
 from fedqa.skills import make_skill
-from fedqa.skills.retrieve import Batch, Retrieve, RetrieveFeatures, RetrieveOptions
+from fedqa.skills.retrieve import Retrieve, RetrieveOptions
+from fedqa.skills.retrieve_features import Batch, RetrieveFeatures
 from fedqa.skills.skill import Skill
 from fedqa.training import Epochs
 
