@@ -58,7 +58,8 @@ def _stages(plan: Plan, options: AtcOptions) -> tuple[Stage, ...]:
     stages = (_assign(plan, options), second) if options.assign else (second,)
     if not options.alone_first:
         return stages
-    alone = Stage(plan.rounds, options.rule(FILLING, rest="private"), name="alone", local=plan.local)
+    rounds = sum(stage.rounds for stage in stages)  # as many as with the others, or the comparison would not be fair
+    alone = Stage(rounds, options.rule(FILLING, rest="private"), name="alone", local=plan.local)
     return (alone, replace(stages[0], fresh=True), *stages[1:])
 
 

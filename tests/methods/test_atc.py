@@ -80,6 +80,7 @@ def test_silos_may_first_train_alone_and_start_afresh_after_it() -> None:
     alone, assign, contrast = stages_of("atc", PLAN, {"alone_first": True})
     assert (alone.name, alone.fresh, assign.fresh, contrast.fresh) == ("alone", False, True, False)
     assert compile_layout(model_of("classify"), alone.sharing).n_received == 0
+    assert alone.rounds == assign.rounds + contrast.rounds  # as much training as with the others
     alone, own = stages_of("atc", PLAN, {"alone_first": True, "assign": False, "contrast": False})
     assert (own.name, own.fresh) == ("own", True)
 
