@@ -39,7 +39,7 @@ from benchmarks.leak_attacks.inversion import (
 )
 from benchmarks.leak_attacks.sending import Encoder, Texts, Way, World
 from benchmarks.leak_attacks.words import Overlap, content_words, pieces
-from benchmarks.pdd_as2 import drawn
+from benchmarks.pdd_as2 import articles
 from benchmarks.study.page import Cell, Grid, Note, Page, Row, Section, markdown, terminal
 from fedqa.data.passages import passages
 from fedqa.data.records import Collection
@@ -117,7 +117,7 @@ class Study:
 def main(quick: bool = False) -> None:
     size = QUICK if quick else Size()
     with one_thread():
-        secret, *others = (sentences(silo)[: size.a_silo] for silo in drawn(SEED, None).values())
+        secret, *others = (sentences(silo)[: size.a_silo] for silo in articles(SEED, None).values())
         study = measured(secret, [text for texts in others for text in texts], Encoder("embedded"), size)
     write(study, PROJECT / "runs" / "leak-quick" if quick else RESULTS)
     for grid in (guesses(study), readings(study)):
