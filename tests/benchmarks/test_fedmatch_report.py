@@ -237,6 +237,7 @@ def test_the_blended_model_is_compared_with_alone() -> None:
     assert rows["FedMatch"][-1] == "5 of 5"
     assert "from BERT alone by +0.100" in " ".join(page.lead)
     assert "and is below BERT alone in no silo" in " ".join(page.lead)
+    assert [(tile.label, tile.value) for tile in page.tiles] == [("FedMatch blended: MAP against BERT alone", "+0.100")]
 
 
 def test_arms_with_fewer_seeds_are_named() -> None:
@@ -285,8 +286,6 @@ def test_the_margin_over_alone_is_paired_at_every_amount_of_training_data() -> N
 def test_the_lead_says_so_where_fedmatch_is_better() -> None:
     lead = lead_of(*outcomes("BERT alone", "zero-shot"), *shifted("BERT alone", "FedMatch", 0.1))
     assert "from BERT alone by +0.100 (0.100 to 0.100: a gain)" in lead
-    assert "Of the 3 methods compared, none has a higher mean of silos" in lead
-    assert "In none of the 5 silos is its MAP below that of BERT alone." in lead
     # the paper: 0.8193 - 0.7937
     assert "has +0.026 against BERT alone." in lead
 
@@ -294,14 +293,11 @@ def test_the_lead_says_so_where_fedmatch_is_better() -> None:
 def test_the_lead_says_so_where_fedmatch_is_worse() -> None:
     lead = lead_of(*outcomes("BERT alone", "zero-shot"), *shifted("BERT alone", "FedMatch", -0.2))
     assert f"from BERT alone by {MINUS}0.200 ({MINUS}0.200 to {MINUS}0.200: a loss)" in lead
-    assert "BERT alone (0." in lead and "have a higher mean of silos" in lead
-    assert f"below that of BERT alone in 5 of 5 silos: law ({MINUS}0.200)" in lead
 
 
 def test_the_lead_says_so_where_there_is_no_difference() -> None:
     lead = lead_of(*outcomes("BERT alone"), *shifted("BERT alone", "FedMatch", 0.0))
     assert "from BERT alone by 0.000 (0.000 to 0.000: no clear difference)" in lead
-    assert "In none of the 5 silos is its MAP below that of BERT alone" in lead
 
 
 def test_a_difference_that_does_not_survive_the_correction_is_said_to_be_so() -> None:
