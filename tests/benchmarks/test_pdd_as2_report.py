@@ -20,6 +20,7 @@ from benchmarks.study.public_data import FOLDER
 from benchmarks.study.published import Published, printed, published
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Results
+from fedqa.data.splits import by_question
 from fedqa.errors import ConfigError, RunError
 from fedqa.evaluation.charts import GREY
 from fedqa.evaluation.run_scores import Estimate
@@ -310,11 +311,11 @@ def test_a_share_of_unequal_silos_is_in_percent_rounded_up() -> None:
 def test_a_share_of_the_training_questions_leaves_all_else_as_it_is() -> None:
     every, half = pdd_as2.articles(1, None), pdd_as2.articles(1, 50)
     for name, silo in every.items():
-        kept = {example.id for example in half[name].examples}
-        left_out = [example for example in silo.examples if example.id not in kept]
-        assert {example.split for example in left_out} == {"train"}
-        assert len(left_out) * 2 == sum(example.split == "train" for example in silo.examples)  # all sizes are even
-        assert len(kept) == len(silo.examples) - len(left_out) and half[name].documents == silo.documents
+        kept = by_question(half[name].examples)
+        left_out = [same for question, same in by_question(silo.examples).items() if question not in kept]
+        assert {example.split for same in left_out for example in same} == {"train"}
+        assert len(left_out) * 2 == len(by_question(silo.of_split("train")))  # all sizes are even
+        assert set(half[name].examples) < set(silo.examples) and half[name].documents == silo.documents
 
 
 def test_every_silo_alone_trains_for_as_many_rounds_as_the_shared_stages_have() -> None:
