@@ -115,7 +115,7 @@ BEYOND = (
     fedmatch("ablation: patch rate 1", patch_rate=1.0),
     arm("ablation: listwise loss", "fedmatch", FEDMATCH, skills={"match": {**MATCH, "loss": "listwise"}}),
 )
-QUICK = ("BM25", "zero-shot", "BERT alone", "FedAvg", "FedMatch", "FedMatch blended", "low-rank")
+QUICK = ("BM25", "zero-shot", "BERT alone", "FedAvg", "FedMatch", "FedMatch blended")
 
 
 def main(quick: bool = False) -> None:
