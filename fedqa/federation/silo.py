@@ -9,7 +9,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -110,6 +110,8 @@ class Silo:
             raise BoundaryError("no_examples")
         turn = self._turn(request.round)
         bench = self.workshop.bench(self.skill, turn.stage_index)
+        if turn.scored:
+            self._score_best_again(bench)
         kept = self._receive(bench, turn.stage_index, turn.round, request.weights)
         metrics = self._score(bench, "received", "dev", turn.round) if turn.scored else {}
         before = Before(bench.model, request.weights)
@@ -269,9 +271,11 @@ class Silo:
             raise BoundaryError("not_in_course")
         bench = self.workshop.bench(self.skill, request.stage)
         model = bench.model
+        scored = request.stage == last and self.course.evaluation.every > 0
+        if scored:
+            self._score_best_again(bench)
         self._receive(bench, request.stage, self.course.first_round(request.stage + 1), request.weights)
         self.state.keep("stage", request.stage + 1, model.state())
-        scored = request.stage == last and self.course.evaluation.every > 0
         metrics = self._score_at_end(bench) if scored else {}
         if request.stage == last:  # the bench now holds what `best` stands for
             self._check(bench, self.course.rounds + 1, "best")
@@ -298,7 +302,7 @@ class Silo:
             scores = known or {split: self._scores(bench, split) for split in ("dev", "test")}
             seen.append(({name: value.clone() for name, value in model.state().items()}, scores))
             for split in scores:
-                metrics |= self._note(model, point, split, scores[split], end)
+                metrics |= self._note(bench, point, split, scores[split], end)
         return metrics
 
     def _blend(self, bench: Bench, end: int) -> None:
@@ -332,29 +336,54 @@ class Silo:
         return {example.id for example in self.collection.of_split("train")}
 
     def _score(self, bench: Bench, point: Point, split: Split, round_number: int) -> dict[str, Summary]:
-        return self._note(bench.model, point, split, self._scores(bench, split), round_number)
+        return self._note(bench, point, split, self._scores(bench, split), round_number)
 
     def _scores(self, bench: Bench, split: Split) -> Scores:
         return self.skill.score(bench.model.module.eval(), self.features, split)
 
-    def _note(
-        self, model: FlatModel, point: Point, split: Split, scores: Scores, round_number: int
-    ) -> dict[str, Summary]:
-        """Write scores down in the silo, remember the model if it is its best on dev; returns what may be told."""
+    def _note(self, bench: Bench, point: Point, split: Split, scores: Scores, round_number: int) -> dict[str, Summary]:
+        """Write scores down in the silo, remember the model if it is its best; returns what may be told."""
         values = {metric: [float(v) for v in array] for metric, array in scores.items()}
         write_json(self.folder / "scores" / f"{point}-{split}.json", values)
         if split == "dev" and point != "best":
-            self._remember_best(model, point, values[self.skill.higher_is_better], round_number)
+            self._remember_best(bench, point, scores, round_number)
         return {f"{point}/{split}/{metric}": Summary.of(array) for metric, array in scores.items()}
 
-    def _remember_best(self, model: FlatModel, point: Point, values: list[float], round_number: int) -> None:
-        if not values:
+    def _remember_best(self, bench: Bench, point: Point, dev: Scores, round_number: int) -> None:
+        best, score = self.state.best(), self._chosen_by(bench, dev)
+        if score is None:
             return
-        best, score = self.state.best(), sum(values) / len(values)
         # Of rounds that are equally good the later is kept, which has learnt more; what the end adds must be better.
         later = round_number <= self.course.rounds
         if best is None or score > best.score or (later and score == best.score):
-            self.state.keep_best(Best(score, point, round_number), model.state())
+            self.state.keep_best(Best(score, point, round_number, self._asked), bench.model.state())
+
+    def _chosen_by(self, bench: Bench, dev: Scores) -> float | None:
+        """What a model is chosen by: the mean over dev and over what people corrected, which it must not forget.
+
+        Dev alone would hold on to the model from before the corrections, which they were made for.
+        """
+        metric = self.skill.higher_is_better
+        values = [float(value) for value in dev[metric]]
+        if self.features.questions("check"):
+            values += [float(value) for value in self._scores(bench, "check")[metric]]
+        return sum(values) / len(values) if values else None
+
+    def _score_best_again(self, bench: Bench) -> None:
+        """After questions have come or gone, so that the best model so far can be compared with the next."""
+        best, tensors = self.state.best(), self.state.best_tensors()
+        if best is None or best.asked == self._asked or not tensors:
+            return
+        _fill(bench.model, tensors)
+        score = self._chosen_by(bench, self._scores(bench, "dev"))
+        if score is not None:
+            self.state.keep_best(replace(best, score=score, asked=self._asked), tensors)
+
+    @property
+    def _asked(self) -> str:
+        """Of the questions that a model is chosen by."""
+        asked = (*self.features.questions("dev"), *self.features.questions("check"))
+        return blake3("\n".join(asked).encode()).hexdigest()
 
     # -- channels ------------------------------------------------------------------------------------------------
 

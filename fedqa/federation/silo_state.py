@@ -18,11 +18,12 @@ _ROUND = re.compile(r"\w+-(\d{6})\.safetensors")
 
 @dataclass(frozen=True)
 class Best:
-    """The model that did best on the silo's own dev split so far."""
+    """The model that did best so far on the silo's own dev questions, and on what people there have corrected."""
 
     score: float
     point: Point
     round: int
+    asked: str  # a digest of these questions: with a score on others, this one cannot be compared
 
 
 class SiloState:

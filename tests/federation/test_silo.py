@@ -3,16 +3,17 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from toys import ToySkill, differing, toy_course, toy_setting, with_stage
+from toys import ToyFeatures, ToySkill, differing, toy_course, toy_setting, with_stage
 
-from fedqa.data.records import Collection
+from fedqa.data.records import Collection, Split
 from fedqa.federation.course import Course, Evaluation, SiloPlan
 from fedqa.federation.messages import Exchange, Finish, Refusal, Report, Request, Train, Update
 from fedqa.federation.silo import Silo
@@ -297,6 +298,54 @@ def test_the_best_model_is_the_best_on_dev_of_all_that_were_scored(tmp_path: Pat
         means.index(max(means)) // 2 + 1,
         ("received", "personal")[means.index(max(means)) % 2],
     )
+
+
+@dataclass
+class Corrected(ToyFeatures):
+    """With one thing that people corrected."""
+
+    def questions(self, split: Split) -> tuple[str, ...]:
+        return ("c1",) if split == "check" else super().questions(split)
+
+
+def corrected(silo: Silo) -> None:
+    assert isinstance(silo.features, ToyFeatures)
+    silo.features = Corrected(silo.features.tokens, silo.features.targets)
+
+
+def scored(silo: Silo, score: Callable[[nn.Module, Split], float]) -> None:
+    """Let the silo's models have these scores."""
+    silo.skill.score = lambda model, features, split: {"fit": np.array([score(model, split)])}  # type: ignore[method-assign]
+
+
+def test_the_best_model_is_also_chosen_by_what_people_corrected(tmp_path: Path) -> None:
+    silo = silo_of(toy_course(rounds=2), tmp_path)
+    corrected(silo)
+    scored(silo, lambda model, split: {"dev": 0.75, "check": 0.0}[split])
+    train(silo, 1)
+    scored(silo, lambda model, split: {"dev": 0.5, "check": 1.0}[split])
+    train(silo, 2)
+    best = silo.state.best()
+    assert best is not None and (best.round, best.score) == (2, (0.5 + 1.0) / 2)  # round 1 has (0.75 + 0) / 2
+
+
+def test_after_a_correction_the_best_model_so_far_is_scored_again(tmp_path: Path) -> None:
+    silo = silo_of(toy_course(rounds=2), tmp_path)
+    scored(silo, lambda model, split: 0.75)
+    train(silo, 1)
+    before, kept = silo.state.best(), silo.state.best_tensors()
+    assert before is not None and before.score == 0.75
+
+    def is_kept(model: nn.Module) -> bool:
+        parameters = dict(model.named_parameters())
+        return all(torch.equal(parameters[name], value) for name, value in kept.items())
+
+    corrected(silo)
+    scored(silo, lambda model, split: 0.5 if is_kept(model) else 0.25)
+    train(silo, 2)
+    best = silo.state.best()
+    assert best is not None and (best.round, best.score) == (1, 0.5)
+    assert best.asked != before.asked
 
 
 def test_silos_are_scored_as_often_as_the_course_says_and_in_the_last_round(tmp_path: Path) -> None:

@@ -64,14 +64,14 @@ def test_views_of_one_memory_can_be_kept(state: SiloState) -> None:
 def test_the_best_model_replaces_the_one_before(state: SiloState, tmp_path: Path) -> None:
     assert state.best() is None
     assert state.best_tensors() == {}
-    state.keep_best(Best(0.5, "received", 1), of(1))
-    state.keep_best(Best(0.75, "personal", 2), of(2))
-    assert state.best() == Best(0.75, "personal", 2)
+    state.keep_best(Best(0.5, "received", 1, "d"), of(1))
+    state.keep_best(Best(0.75, "personal", 2, "d"), of(2))
+    assert state.best() == Best(0.75, "personal", 2, "d")
     assert found(state.best_tensors()) == 2
     assert [path.name for path in (tmp_path / "state").glob("best-*")] == ["best-000002-personal.safetensors"]
 
 
 def test_the_best_of_a_model_that_never_changes_has_no_file(state: SiloState) -> None:
-    state.keep_best(Best(0.5, "received", 1), {})
-    assert state.best() == Best(0.5, "received", 1)
+    state.keep_best(Best(0.5, "received", 1, "d"), {})
+    assert state.best() == Best(0.5, "received", 1, "d")
     assert state.best_tensors() == {}
