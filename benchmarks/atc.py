@@ -38,15 +38,15 @@ from benchmarks.atc_report.report import tables, write_report
 from benchmarks.atc_secrecy.view import Coordinator
 from benchmarks.study.public_data import public_data
 from benchmarks.study.runner import Arm, Study, run_groups
+from benchmarks.study.subjqa import short_documents, subjqa
 from fedqa.data.formats import read_format
-from fedqa.data.records import Collection, Document, Example, Split
+from fedqa.data.records import Collection, Example, Split
 from fedqa.data.splits import by_question, rank
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = PROJECT / "benchmarks" / "results" / "atc"
 COUNTS: Mapping[Split, int] = {"test": 40, "dev": 20, "train": 80}  # examples of a silo
 LONGEST = 350  # characters of a document that is read
-NOT_FOUND = "ANSWERNOTFOUND"  # what SubjQA writes for no answer, and at the end of every review
 SEEDS = (1, 2, 3)
 QUICK_SILOS, QUICK_SEEDS = ("rt_polarity", "agnews-1", "policyqa", "scitldr-1", "squad-1"), (1,)
 
@@ -210,21 +210,15 @@ def _read(name: str) -> Collection:
     if name == "policyqa":
         return _short(read_format(name, public_data(name), {}))
     if name.startswith("subjqa-"):
-        columns = {"answer": "human_ans_spans", "context": "review", "no_answer": NOT_FOUND}
-        return _short(read_format("csv", public_data("subjqa") / name.removeprefix("subjqa-"), columns))
+        return _short(subjqa(name.removeprefix("subjqa-")))
     return read_format(name, public_data(name), {})
 
 
 def _short(whole: Collection) -> Collection:
     """Only documents that are read at once, and what is asked about them."""
-    documents = {document.id: _plain(document) for document in whole.documents if len(document.text) <= LONGEST}
+    documents = short_documents(whole, LONGEST)
     examples = tuple(example for example in whole.examples if example.about in documents)
     return Collection(tuple(documents.values()), examples)
-
-
-def _plain(document: Document) -> Document:
-    """Without the mark at the end of a review; what stands before it keeps its place."""
-    return replace(document, text=document.text.removesuffix(NOT_FOUND).rstrip())
 
 
 ARMS = tuple(one for group in arms() for one in group)

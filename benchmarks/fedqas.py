@@ -27,6 +27,7 @@ from benchmarks.fedqas_report.coverage import Coverage, coverage_of
 from benchmarks.fedqas_report.report import Beyond, tables, write_report
 from benchmarks.study.public_data import public_data
 from benchmarks.study.runner import Arm, Data, Outcome, Study, run_groups
+from benchmarks.study.subjqa import short_documents, subjqa
 from fedqa.data.formats import read_format
 from fedqa.data.records import Collection, Document, Example, Split
 from fedqa.data.sample import SAMPLE_SILOS, sample_silo
@@ -51,7 +52,6 @@ QUICK_SILOS = ("bank", "law")
 CORRECTING = ("hospital", "bank", "law")  # the first one's people correct
 QUICK_WAYS = tuple(way for way in WAYS if way.old != "some")
 ROUNDS = 3
-NOT_FOUND = "ANSWERNOTFOUND"  # what SubjQA writes for no answer, and at the end of every review
 
 COMMON: Mapping[str, Any] = {
     "model": "embedded",
@@ -186,15 +186,14 @@ def _asked(own: Collection, counts: Mapping[Split, int], seed: int) -> Collectio
 
 def reviews(seed: int, train: int | None) -> dict[str, Collection]:
     """Silos of equal size, drawn by the seed."""
-    columns = {"answer": "human_ans_spans", "context": "review", "no_answer": NOT_FOUND}
-    found = {name: read_format("csv", public_data("subjqa") / name, columns) for name in DOMAINS}
+    found = {name: subjqa(name) for name in DOMAINS}
     found[POLICIES] = read_format("policyqa", public_data("policyqa"), {})
     return {name: _drawn(collection, seed) for name, collection in found.items()}
 
 
 def _drawn(whole: Collection, seed: int) -> Collection:
     """Questions about documents that are not too long, no question in two splits."""
-    documents = {document.id: _plain(document) for document in whole.documents if len(document.text) <= LONGEST}
+    documents = short_documents(whole, LONGEST)
     asked = by_question(example for example in whole.examples if example.about in documents)
     order = iter(sorted(asked, key=lambda question: rank(seed, question)))
     examples: list[Example] = []
@@ -206,8 +205,3 @@ def _drawn(whole: Collection, seed: int) -> Collection:
             examples += [replace(example, split=name) for example in same]
     kept = {example.about for example in examples}
     return Collection(tuple(document for id, document in documents.items() if id in kept), tuple(examples))
-
-
-def _plain(document: Document) -> Document:
-    """Without the mark at the end of a review; what stands before it keeps its place."""
-    return replace(document, text=document.text.removesuffix(NOT_FOUND).rstrip())

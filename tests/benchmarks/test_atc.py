@@ -44,6 +44,7 @@ from benchmarks.study.public_data import FOLDER
 from benchmarks.study.published import published
 from benchmarks.study.runner import Arm, Outcome, Study
 from benchmarks.study.statistics import Results, overall
+from benchmarks.study.subjqa import NOT_FOUND
 from fedqa.config import Alliance, course_of
 from fedqa.data.records import Collection, Document, Example, Span, Split
 from fedqa.data.splits import check_disjoint
@@ -81,7 +82,7 @@ def test_eleven_silos_with_as_many_questions_as_said_none_in_two_splits_or_silos
         asked = {(example.question, example.split) for example in silo.examples}
         assert Counter(split for _, split in asked) == atc.COUNTS
         assert {example.about for example in silo.examples} - {""} == {document.id for document in silo.documents}
-        assert all(atc.NOT_FOUND not in document.text for document in silo.documents)
+        assert all(NOT_FOUND not in document.text for document in silo.documents)
     for one in SETS.values():
         questions = [{example.question for example in silos()[name].examples} for name in one.silos]
         if one.paper != "SQuAD":  # "How is the service?" is asked in every domain

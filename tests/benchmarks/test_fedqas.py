@@ -14,6 +14,7 @@ from benchmarks.study.page import Grid
 from benchmarks.study.public_data import FOLDER
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Results
+from benchmarks.study.subjqa import NOT_FOUND
 from fedqa.config import Alliance, course_of
 from fedqa.data.records import Collection, Document, Example
 from fedqa.data.sample import SAMPLE_SILOS
@@ -97,7 +98,7 @@ def test_silos_of_reviews_have_as_many_questions_as_said_and_none_in_two_splits(
         asked = {(example.question, example.split) for example in silo.examples}
         assert len(asked) == len({question for question, _ in asked})
         assert Counter(split for _, split in asked) == fedqas.REVIEWS
-        assert all(fedqas.NOT_FOUND not in document.text for document in silo.documents)
+        assert all(NOT_FOUND not in document.text for document in silo.documents)
         assert {example.about for example in silo.examples} == {document.id for document in silo.documents}
     assert fedqas.reviews(1, None) == silos != fedqas.reviews(2, None)
 
