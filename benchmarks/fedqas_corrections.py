@@ -55,7 +55,7 @@ SETTINGS: Mapping[str, Any] = {
     "model": "embedded",
     "freeze_layers": 5,
     "rounds": FIRST,
-    "local": {"learning_rate": 1e-4, "batch": BATCH, "steps": STEPS},
+    "local": {"learning_rate": 3e-4, "batch": BATCH, "steps": STEPS},
 }
 WHO = "editor"
 STORE = "silo.sqlite"
