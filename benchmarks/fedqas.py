@@ -21,7 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.fedqas_corrections import BATCH, FIRST, OTHERS_STEPS, STEPS, WAYS, Corrections
+from benchmarks.fedqas_corrections import BATCH, FIRST, OTHERS_STEPS, RATE, STEPS, WAYS, Corrections
 from benchmarks.fedqas_report.arms import ALONE, CENTRAL, FED, METRICS, ZERO
 from benchmarks.fedqas_report.coverage import Coverage, coverage_of
 from benchmarks.fedqas_report.report import Beyond, tables, write_report
@@ -111,7 +111,7 @@ def facts(quick: bool) -> dict[str, str]:
         "paragraphs of languages": f"up to {LONGEST_PARAGRAPH} characters",
         "corrections": (
             f"after {FIRST} rounds, each round people ask {asked} new questions and correct what is wrong; a round has "
-            f"{STEPS} steps of {BATCH} examples there, {OTHERS_STEPS} in other silos"
+            f"{STEPS} steps of {BATCH} examples there, {OTHERS_STEPS} in other silos, rate {RATE:g}"
         ),
         "no answer": "below a threshold that each silo fits to its own dev questions",
     }

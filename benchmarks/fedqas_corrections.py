@@ -50,12 +50,13 @@ from fedqa.tables import from_table, plain
 
 FIRST = 3  # rounds of training before anybody corrects anything
 STEPS, OTHERS_STEPS, BATCH = 8, 3, 8  # of the correcting silo in a round, of each other one, and examples of a step
+RATE = 3e-4
 SETTINGS: Mapping[str, Any] = {
     "name": "corrections",
     "model": "embedded",
     "freeze_layers": 5,
     "rounds": FIRST,
-    "local": {"learning_rate": 3e-4, "batch": BATCH, "steps": STEPS},
+    "local": {"learning_rate": RATE, "batch": BATCH, "steps": STEPS},
 }
 WHO = "editor"
 STORE = "silo.sqlite"

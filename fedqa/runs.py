@@ -109,7 +109,8 @@ class Setting:
         skill = self.skills[name]
         folder = self.folder.silo(name)
         with _naming(name):
-            taken = with_checks(self._replayed(name, collection, SiloState(folder / "state")))
+            # First the checks: what is not trained on this time is checked all the same.
+            taken = self._replayed(name, with_checks(collection), SiloState(folder / "state"))
             features = skill.prepare(taken, self.backbone, derive(self.course.seed, "features", name))
         if isinstance(features, ParseFeatures):
             features = replace(features, database=self.databases.get(name, ""))
@@ -129,7 +130,9 @@ class Setting:
         if not self.course.stages:
             return collection
         local = self.course.local_of(name, self.course.stages[-1])
-        return replayed(collection, state.trained(), local.replay, derive(self.course.seed, "replay", name))
+        known = state.trained()
+        # Other old examples each time the run goes on, and the same ones if it is interrupted.
+        return replayed(collection, known, local.replay, derive(self.course.seed, "replay", name, len(known)))
 
     def make_pool(self, collections: Sequence[Collection]) -> Silo:
         """The coordinator's own silo of central training."""

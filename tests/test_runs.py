@@ -13,7 +13,6 @@ from toys import differing
 
 from fedqa.config import Project, SiloData, load_project, project_of, sample_alliance
 from fedqa.data.records import Collection, Document, Example, Quarantined, Span
-from fedqa.data.splits import replayed
 from fedqa.engines.local import InProcess, Processes
 from fedqa.errors import ConfigError, DataError, RunError
 from fedqa.federation.course import SiloPlan
@@ -218,11 +217,21 @@ def test_where_a_run_goes_on_some_old_examples_are_replayed_for_each_new_one(tmp
     collections = {name: read_silo(name, data, made.folder, 13) for name, data in made.data.items()}
     run_setting(build(made.course, collections, tmp_path), processes=1)
     hospital, insurer = build(made.course, collections | {"hospital": added(collections["hospital"])}, tmp_path).silos
-    taken = replayed(hospital.collection, hospital.state.trained(), 2, 13)
-    assert len(list(taken.of_split("train"))) == 3  # one new, two old
-    assert hospital.features.n_train < 4
+    assert hospital.features.n_train == 3  # one new, two old
     assert "corrected" in hospital.features.questions("train")
     assert insurer.features.n_train > 3  # nothing new there: all
+
+
+def test_a_correction_is_checked_also_where_it_is_not_replayed(tmp_path: Path) -> None:
+    made = project(local={"learning_rate": 1e-3, "replay": 1})
+    collections = {name: read_silo(name, data, made.folder, 13) for name, data in made.data.items()}
+    first = added(collections["hospital"])
+    run_setting(build(made.course, collections | {"hospital": first}, tmp_path), processes=1)
+    then = replace(first.examples[-1], id="corrected later", question="What did the later one say?")
+    both = replace(first, examples=(*first.examples, then), version="8")
+    hospital, _ = build(made.course, collections | {"hospital": both}, tmp_path).silos
+    assert hospital.features.n_train == 2  # the new one, and one old: half a place is none
+    assert hospital.features.questions("check") == ("check/corrected", "check/corrected later")
 
 
 def test_resume_without_a_run_begins_one(tmp_path: Path) -> None:

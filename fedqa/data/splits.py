@@ -99,15 +99,19 @@ def with_checks(collection: Collection) -> Collection:
 def replayed(collection: Collection, known: Container[str], share: int, seed: int) -> Collection:
     """Of the training examples, those that are new and, of those `known` from before, `share` for each new one.
 
-    Training on new examples alone forgets the old; training on all of them again takes longer each time. With a share
-    of 0, or nothing new, or nothing known, all are kept.
+    Training on new examples alone forgets the old; training on all of them again takes longer each time. What is to be
+    checked has up to half of the places, since it must not be forgotten. With a share of 0, or nothing new, or nothing
+    known, all are kept.
     """
-    train = [example.id for example in collection.of_split("train")]
-    new = {id for id in train if id not in known}
+    train = list(collection.of_split("train"))
+    new = {example.id for example in train if example.id not in known}
     if not share or not new or len(new) == len(train):
         return collection
-    old = sorted((id for id in train if id not in new), key=lambda id: rank(seed, id))[: share * len(new)]
-    kept = new.union(old)
+    places = share * len(new)
+    old = sorted((example for example in train if example.id not in new), key=lambda example: rank(seed, example.id))
+    first = [example.id for example in old if example.check][: places // 2]
+    rest = [example.id for example in old if example.id not in first]
+    kept = new.union([*first, *rest][:places])
     examples = tuple(e for e in collection.examples if e.split != "train" or e.id in kept)
     return replace(collection, examples=examples)
 

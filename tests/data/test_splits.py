@@ -181,6 +181,17 @@ def test_of_old_examples_some_are_replayed_for_each_new_one() -> None:
     assert kept != [e.id for e in replayed(many, old, 3, seed=2).examples]
 
 
+@pytest.mark.parametrize("n_checked", [2, 3, 6])
+def test_of_what_is_replayed_up_to_half_is_what_must_not_be_forgotten(n_checked: int) -> None:
+    checked = set(range(n_checked))
+    many = collection(*(replace(example(i, split="train"), check=i in checked) for i in range(20)))
+    known = {f"e{i}" for i in range(18)}
+    drawn = [{int(e.id[1:]) for e in replayed(many, known, 3, seed).examples} - {18, 19} for seed in range(5)]
+    assert all(len(one) == 6 for one in drawn)
+    assert all(len(one & checked) >= min(n_checked, 3) for one in drawn)  # for certain; chance may add more
+    assert any(len(one & checked) == min(n_checked, 3) for one in drawn)  # and the other half is of all
+
+
 @pytest.mark.parametrize(("known", "share"), [(8, 0), (10, 3), (0, 3)])
 def test_all_are_trained_on_without_a_share_or_without_anything_new_or_known(known: int, share: int) -> None:
     many = collection(*(example(i, split="train") for i in range(10)))
