@@ -15,38 +15,33 @@ it which earlier corrections stand among those old ones.
 
 import hashlib
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import torch
-from rich.progress import track
 from torch import nn
 
+from benchmarks.study.jobs import done, keep, kept, loaded, path_of
 from fedqa.config import Alliance, SiloData, course_of
 from fedqa.data.records import Collection, Example, Split
 from fedqa.data.splits import by_question, rank, with_checks
-from fedqa.errors import ConfigError, RunError
+from fedqa.errors import ConfigError
 from fedqa.evaluation.run_scores import POINTS
 from fedqa.evaluation.spans import exact_match, overlap
 from fedqa.federation.course import Course
 from fedqa.federation.silo import Silo
-from fedqa.files import write_text
 from fedqa.opening import model_at
-from fedqa.runs import build, load_model, read_silo, run_setting, with_rounds
+from fedqa.runs import build, read_silo, run_setting, with_rounds
 from fedqa.serving.learning import learnt
 from fedqa.skills.read import Read
 from fedqa.skills.read_features import ReadFeatures
 from fedqa.store import Correction, NewAsked, Store
-from fedqa.tables import from_table, plain
+from fedqa.tables import from_table
 
 FIRST = 3  # rounds of training before anybody corrects anything
 STEPS, OTHERS_STEPS, BATCH = 8, 3, 8  # of the correcting silo in a round, of each other one, and examples of a step
@@ -126,34 +121,21 @@ class Corrections:
     asked: int = 8  # questions in a round
     settings: Mapping[str, Any] = field(default_factory=lambda: SETTINGS)
 
-    def run(self, processes: int = 0) -> list[Followed]:
+    def run(self) -> list[Followed]:
         """All outcomes, in the order of ways and seeds; those that are missing are made first."""
         jobs = [(way, seed) for seed in self.seeds for way in self.ways]
-        missing = [job for job in jobs if self._kept(*job) is None]
-        self._follow_all(missing, processes or os.cpu_count() or 1)
-        kept = [self._kept(way, seed) for way in self.ways for seed in self.seeds]
-        return [followed for followed in kept if followed is not None]
-
-    def _follow_all(self, jobs: Sequence[tuple[Way, int]], processes: int) -> None:
-        if not jobs:
-            return
-        torch.set_num_threads(1)  # a fork must not find threads of its parent half-way through something
-        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("fork")) as pool:
-            futures = {pool.submit(follow, self, way, seed): f"{way.name!r}, seed {seed}" for way, seed in jobs}
-            done = track(as_completed(futures), "fedqas, corrections", total=len(jobs))
-            failed = [f"{futures[future]}: {problem}" for future in done if (problem := future.exception())]
-        if failed:  # the others are kept, so nothing but these is done again
-            raise RunError(f"{len(failed)} of {len(jobs)} runs failed; first {failed[0]}")
+        missing = [(way, seed) for way, seed in jobs if self._kept(way, seed) is None]
+        named = [(f"{way.name!r}, seed {seed}", (self, way, seed)) for way, seed in missing]
+        for _ in done("fedqas: corrections", follow, named):
+            pass
+        found = [self._kept(way, seed) for way in self.ways for seed in self.seeds]
+        return [followed for followed in found if followed is not None]
 
     def _kept(self, way: Way, seed: int) -> Followed | None:
-        path = self.path(way, seed)
-        if not path.exists():
-            return None
-        followed = from_table(Followed, json.loads(path.read_text(encoding="utf-8")), str(path))
-        return followed if followed.key == self.key(way, seed) else None
+        return kept(Followed, self.path(way, seed), self.key(way, seed))
 
     def path(self, way: Way, seed: int) -> Path:
-        return self.folder / f"{''.join(c if c.isalnum() else '_' for c in way.name)}-{seed}.json"
+        return path_of(self.folder, way.name, seed)
 
     def key(self, way: Way, seed: int) -> str:
         data = {name: self.data(seed, None)[name] for name in self.silos}
@@ -177,7 +159,6 @@ class Corrections:
 
 def follow(study: Corrections, way: Way, seed: int) -> Followed:
     """Train, ask, correct, and train again; the outcome is written down."""
-    torch.set_num_threads(1)
     began = time.process_time()
     with TemporaryDirectory() as folder, Store.open(Path(folder) / STORE) as store:
         course, data = study.course(way, seed), study.data(seed, None)
@@ -201,7 +182,7 @@ def follow(study: Corrections, way: Way, seed: int) -> Followed:
         scores={point: tuple(bench.scored(of[point]) for of in rounds) for point in POINTS},
         states=tuple(states),
     )
-    write_text(study.path(way, seed), json.dumps(plain(followed), separators=(",", ":")) + "\n")
+    keep(followed, study.path(way, seed))
     return followed
 
 
@@ -247,7 +228,7 @@ class _Bench:
         own, self._stream = held_back(data[self.name], n_stream, course.seed)
         left_out = store.add_collection(own, source="sample", who=WHO).left_out
         assert not left_out, "the store takes all of the sample"
-        self._loaded = _loaded(course.model, course.freeze_layers, course.seed)
+        self._loaded = loaded(course.model, course.freeze_layers, course.seed)
         self._reader = Read()
         stream = (replace(example, split="check") for example in self._stream)
         whole = replace(own, examples=(*own.examples, *stream))
@@ -325,7 +306,3 @@ class _Bench:
 
 def _equal(one: nn.Module, other: nn.Module) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
-
-
-# Kept from one run to the next, and with it what its frozen layers make of the texts.
-_loaded = lru_cache(maxsize=1)(load_model)

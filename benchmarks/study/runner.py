@@ -8,31 +8,24 @@ are the same; whatever is missing is trained, one training a core.
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+from benchmarks.study.jobs import done, keep, kept, loaded, path_of
 from fedqa.config import Alliance, course_of
 from fedqa.data.records import Collection
 from fedqa.engines.local import InProcess
-from fedqa.errors import RunError
 from fedqa.evaluation.run_scores import POINTS
 from fedqa.federation.course import Course
 from fedqa.federation.messages import Envelope, Request
 from fedqa.federation.run_folder import RoundRecord, RunFolder
-from fedqa.files import write_text
-from fedqa.runs import build, load_model, run_setting
-from fedqa.tables import from_table, plain
+from fedqa.runs import build, run_setting
+from fedqa.tables import from_table
 
 Values = Mapping[str, Mapping[str, tuple[float, ...]]]  # silo -> metric -> one value per question
 Data = Callable[[int, int | None], Mapping[str, Collection]]  # seed, an arm's `train` -> each silo's data
@@ -87,45 +80,22 @@ class Study:
     metrics: tuple[str, ...] = ("map", "mrr")  # none: all that a silo has, where skills differ
     skill: str = "match"  # of every silo, where arms do not name their silos
 
-    def run(self, processes: int = 0) -> list[Outcome]:
+    def run(self) -> list[Outcome]:
         """All outcomes, in the order of arms and seeds; those that are missing are trained first."""
         jobs = [(arm, seed) for seed in self.seeds for arm in self.arms]
-        kept = [outcome for arm, seed in jobs if (outcome := self._kept(arm, seed))]
-        known = {(outcome.arm, outcome.seed) for outcome in kept}
+        found = [outcome for arm, seed in jobs if (outcome := self._kept(arm, seed))]
+        known = {(outcome.arm, outcome.seed) for outcome in found}
         missing = [(arm, seed) for arm, seed in jobs if (arm.name, seed) not in known]
-        trained = self._trained(missing, processes or os.cpu_count() or 1)
+        named = [(f"{arm.name!r}, seed {seed}", (self, arm, seed)) for arm, seed in missing]
+        trained = done(f"{self.name}: trainings", _train, named)
         order = {arm.name: place for place, arm in enumerate(self.arms)}
-        return sorted([*kept, *trained], key=lambda outcome: (order[outcome.arm], outcome.seed))
-
-    def _trained(self, jobs: Sequence[tuple[Arm, int]], processes: int) -> Iterator[Outcome]:
-        if not jobs:
-            return
-        torch.set_num_threads(1)  # a fork must not find threads of its parent half-way through something
-        # Forked, so that the study's data function need not be importable by name; one thread each, see training.py.
-        context = get_context("fork")
-        with ProcessPoolExecutor(min(processes, len(jobs)), context, max_tasks_per_child=None) as pool, _bar() as bar:
-            task = bar.add_task(f"{self.name}: trainings", total=len(jobs))
-            futures = {pool.submit(_train, self, arm, seed): f"{arm.name!r}, seed {seed}" for arm, seed in jobs}
-            failed = []
-            for future in as_completed(futures):
-                bar.advance(task)
-                if problem := future.exception():
-                    failed.append(f"{futures[future]}: {problem}")
-                else:
-                    yield future.result()
-        if failed:  # the others are kept, so nothing but these is trained again
-            raise RunError(f"{len(failed)} of {len(jobs)} trainings failed; first {failed[0]}")
+        return sorted([*found, *trained], key=lambda outcome: (order[outcome.arm], outcome.seed))
 
     def _kept(self, arm: Arm, seed: int) -> Outcome | None:
-        path = self._path(arm, seed)
-        if not path.exists():
-            return None
-        outcome = from_table(Outcome, json.loads(path.read_text(encoding="utf-8")), str(path))
-        return outcome if outcome.key == self._key(arm, seed) else None
+        return kept(Outcome, self._path(arm, seed), self._key(arm, seed))
 
     def _path(self, arm: Arm, seed: int) -> Path:
-        name = "".join(c if c.isalnum() else "_" for c in arm.name)
-        return self.folder / f"{name}-{seed}.json"
+        return path_of(self.folder, arm.name, seed)
 
     def _key(self, arm: Arm, seed: int) -> str:
         settings = json.dumps(arm.settings, sort_keys=True).encode()
@@ -158,12 +128,11 @@ class Witnessed(InProcess):
 
 
 def _train(study: Study, arm: Arm, seed: int) -> Outcome:
-    torch.set_num_threads(1)
     began = time.process_time()
     course = study._course(arm, seed)
     with TemporaryDirectory() as folder:
-        loaded = _loaded(course.model, course.freeze_layers, course.seed)
-        setting = build(course, _drawn(study.data, seed, arm.train), Path(folder), loaded)
+        model = loaded(course.model, course.freeze_layers, course.seed)
+        setting = build(course, _drawn(study.data, seed, arm.train), Path(folder), model)
         witness = arm.witness(course) if arm.witness else None
         engine = Witnessed(setting.silos, witness=witness) if witness else None
         result = run_setting(setting, processes=1, engine=engine)
@@ -172,8 +141,7 @@ def _train(study: Study, arm: Arm, seed: int) -> Outcome:
     spent = time.process_time() - began
     key = study._key(arm, seed)
     outcome = Outcome(arm.name, seed, key, round(spent, 1), result["rounds"], result["bytes_up"], dev, test, witnessed)
-    text = json.dumps(plain(outcome), separators=(",", ":"))  # a few numbers for every question: no white space
-    write_text(study._path(arm, seed), text + "\n")
+    keep(outcome, study._path(arm, seed))
     return outcome
 
 
@@ -185,10 +153,6 @@ def _values(folder: RunFolder, course: Course, split: str, metrics: Sequence[str
         return {metric: tuple(round(value, 4) for value in values[metric]) for metric in metrics or values}
 
     return {point: {plan.name: read(plan.name, point) for plan in course.silos} for point in POINTS}
-
-
-# Kept from one training to the next, and with it what its frozen layers make of the texts.
-_loaded = lru_cache(maxsize=1)(load_model)
 
 
 @lru_cache(maxsize=4)
@@ -204,8 +168,3 @@ def _digest(data: Data, seed: int, train: int | None) -> str:
         examples = [(e.id, e.split, e.question) for e in collection.examples]
         digest.update(json.dumps([name, examples, [d.id for d in collection.documents]]).encode())
     return digest.hexdigest()[:16]
-
-
-def _bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, TextColumn("left"), TimeRemainingColumn())

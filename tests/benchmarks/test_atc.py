@@ -449,8 +449,8 @@ def test_a_training_is_watched_and_what_was_seen_is_kept(tmp_path: Path) -> None
     probe = {"items": 4, "length": 8, "texts": 1}
     watched = tiny(whole, neighbours=2, assign_rounds=1, clusters=2, probe=probe)
     study = Study("small", [watched], (1,), small, tmp_path, metrics=())
-    (trained,) = study.run(processes=1)
-    (kept,) = study.run(processes=1)
+    (trained,) = study.run()
+    (kept,) = study.run()
     view = Seen.of(kept)
     assert view is not None and view == Seen.of(trained)
     assert [one.stage for one in view.rounds] == ["assign", "contrast", "contrast"]

@@ -117,8 +117,8 @@ def test_what_was_followed_is_kept_until_something_changes(tmp_path: Path) -> No
 def test_a_run_that_fails_is_named(tmp_path: Path) -> None:
     way = Way(False, "all")
     broken = Corrections(("north",), (1,), data, tmp_path, (way,), settings={**SETTINGS, "model": "no-such-model"})
-    with pytest.raises(RunError, match="1 of 1 runs failed; first 'alone, all examples', seed 1: "):
-        broken.run(processes=1)
+    with pytest.raises(RunError, match="1 of 1 trainings failed; first 'alone, all examples', seed 1: "):
+        broken.run()
 
 
 def test_quick_and_full_take_the_same_questions_from_the_sample(tmp_path: Path) -> None:
