@@ -36,13 +36,14 @@ SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 WARM, HARD, CUSTOMISE = 2, 4, 2
 FROZEN = 5  # of 6 layers
 
-LOCAL = {"learning_rate": 1e-4, "batch": 8}
+LOCAL: Mapping[str, Any] = {"learning_rate": 1e-4, "batch": 8}
 COMMON: Mapping[str, Any] = {
     "model": "embedded",
     "freeze_layers": FROZEN,
-    "local": LOCAL,
     "evaluation": {"every": WARM + HARD + CUSTOMISE},
 }
+# A question that several silos ask is one when all is pooled; so many steps are those of all silos in an epoch.
+POOLED = {**LOCAL, "steps": -(-sum(SIZES) // LOCAL["batch"])}
 SHARED = {"warm_rounds": WARM, "customise_rounds": 0}
 WHOLE = {"warm_rounds": WARM, "customise_rounds": CUSTOMISE}
 
@@ -55,8 +56,9 @@ def arm(
     form: str = "dense",
     rounds: int = HARD,
     train: int | None = None,
+    local: Mapping[str, Any] = LOCAL,
 ) -> Arm:
-    settings = {**COMMON, "rounds": rounds, "method": method, "method_options": dict(options)}
+    settings = {**COMMON, "local": local, "rounds": rounds, "method": method, "method_options": dict(options)}
     return Arm(name, {**settings, "skills": {"retrieve": {"form": form}}}, train)
 
 
@@ -83,7 +85,7 @@ METHODS = (
     shared("PDD-AS2"),
     arm("customised", "pdd_as2", {**WHOLE, "customise_with": "own"}),
     arm("Fed-Negative", "pdd_as2", WHOLE),
-    arm("central", "dense", {"pooled": True, "warm_rounds": WARM}),
+    arm("central", "dense", {"pooled": True, "warm_rounds": WARM}, local=POOLED),
 )
 PARTS = (25, 50)  # percent of every silo's training questions
 SHARES = (
@@ -137,7 +139,7 @@ def facts(ten: Ten, seeds: Sequence[int], quick: bool) -> dict[str, str]:
         "questions a silo": f"{min(SIZES)} to {max(SIZES)} for training, {DEV} for choosing (dev), {TEST} for testing",
         "rounds": f"{WARM} with negatives by keywords, {HARD} with hard ones, {CUSTOMISE} for the silo's own question "
         f"encoder; one epoch each, batches of 8, rate {LOCAL['learning_rate']:g}. "
-        f"Every silo alone: {WARM + HARD} in all",
+        f"Every silo alone: {WARM + HARD} in all; central: as many steps in a round as all silos together",
         "negatives": "8 a question, hard ones drawn from the 300 nearest; 200 for the silo's own question encoder",
         "means": "of silos; as all have the same number of test questions, means of questions are the same",
         "seeds": ", ".join(map(str, seeds)),
