@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from benchmarks.fedqas_corrections import ALONE, NOTHING, SOME, TOGETHER, WAYS, Followed, Way
+from benchmarks.fedqas_corrections import ALONE, NOTHING, SOME, TOGETHER, TRAINED_ON, WAYS, Followed, Way
 from benchmarks.study.charts import Curve, line_chart
 from benchmarks.study.page import Block, Cell, Grid, Note, Row, Section
 from benchmarks.study.statistics import Cells, Pair, Versus, compare, overall
@@ -233,26 +233,15 @@ def _costs(found: Corrected) -> Grid:
 
 
 def corrections_lead(followed: Sequence[Followed]) -> list[str]:
-    """What corrections did where silos train together; alone is in the tables."""
+    """How many are learned where silos train together; alone, and all else, is in the tables."""
     if not followed:
         return []
     found = Corrected.of(followed)
-    of = effects(found)
-    told = [_effect_words(found, of, way.name) for way in found.ways if way.together and way.name in of["old"]]
+    ways = [way for way in found.ways if way.together and way.corrects]
+    told = [f"{TRAINED_ON[way.old]} {_count(found, way.name, 'learned')} of {_made(found, way.name)}" for way in ways]
     silos = listed(sorted({one.silo for one in followed}))
-    made = f"{plural(found.rounds, 'round')} of corrections in {silos}, {plural(len(found.seeds), 'seed')}"
-    begun = f"Corrections ({made}), against as many rounds without any, change F1 as follows."
-    return [begun, *told] if told else []
-
-
-def _effect_words(found: Corrected, of: Mapping[Measure, Mapping[str, Versus]], name: str) -> str:
-    said = [f"{TITLES[m]} {_versus_words(of[m][name])}" for m in MEASURES if name in of[m]]
-    learned, made = _count(found, name, "learned"), _made(found, name)
-    return f"{name[:1].upper()}{name[1:]}: {'; '.join(said)}; {learned} of {made} are learned in the end."
-
-
-def _versus_words(versus: Versus) -> str:
-    return f"{signed(versus.bootstrap.difference)} ({interval(versus.bootstrap)}; {verdict(versus)})"
+    begun = f"Of what people in {silos} corrected in {plural(found.rounds, 'round')}, so many are right in the end"
+    return [f"{begun}, by what is trained on: {listed(told)}."] if told else []
 
 
 def corrections_tiles(followed: Sequence[Followed]) -> list[Tile]:

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from benchmarks.study.page import Cell, Grid, Note, Row, Section
 from fedqa.data.records import Collection
-from fedqa.evaluation.words import THIN, count, listed, percent
+from fedqa.evaluation.words import THIN, count, percent
 
 KNOWN = (
     "Of all paragraphs and questions of XQuAD, which are the same in every language. An unknown token stands for words "
@@ -59,16 +59,6 @@ def coverage_sections(found: Mapping[str, Coverage], silos: Sequence[str]) -> li
 def _row(language: str, of: Coverage, is_silo: bool) -> Row:
     texts = (count(of.tokens), count(of.unknown), _share(of.share), f"{of.characters / max(of.tokens, 1):.2f}")
     return Row(Cell(language), [*map(Cell, texts), Cell("yes" if is_silo else "no")], strong=is_silo)
-
-
-def coverage_lead(found: Mapping[str, Coverage], silos: Sequence[str]) -> list[str]:
-    """How much is unknown in the languages of the silos, and in those that were left out."""
-    if not found:
-        return []
-    told = [f"{language} {_share(found[language].share)}" for language in silos]
-    left = [f"{language} {_share(of.share)}" for language, of in found.items() if language not in silos]
-    without = f"; left out: {listed(left)}" if left else ""
-    return [f"Of the languages' tokens, the embedded model does not know: {listed(told)}{without}."]
 
 
 def _share(share: float) -> str:

@@ -28,7 +28,7 @@ from benchmarks.fedqas_report.arms import (
     refusals_of,
 )
 from benchmarks.fedqas_report.corrections import corrections_lead, corrections_sections, corrections_tiles
-from benchmarks.fedqas_report.coverage import Coverage, coverage_lead, coverage_sections
+from benchmarks.fedqas_report.coverage import Coverage, coverage_sections
 from benchmarks.fedqas_report.text import NAME, lead, tiles
 from benchmarks.study.charts import gain_chart
 from benchmarks.study.page import Block, Cell, FactList, Grid, Note, Page, Row, Section, notes_of, terminals, write_page
@@ -94,11 +94,10 @@ def page_of(outcomes: Outcomes, facts: Mapping[str, str], beyond: Beyond = NOTHI
     given = [(name[:1].upper() + name[1:], value) for name, value in facts.items()]
     source = ("Published numbers", published("fedqas").source)
     made = Section("made", "How it was made", [FactList("How it was made", [*given, source])])
-    known = coverage_lead(beyond.languages, _languages(outcomes))
     return Page(
         eyebrow="Study",
         title="FedQAS: silos learn to read together",
-        lead=[*lead(found), *known, *corrections_lead(beyond.corrections)],
+        lead=[*lead(found), *corrections_lead(beyond.corrections)],
         tiles=[*tiles(found), *corrections_tiles(beyond.corrections)],
         sections=[*per_set, *_beyond(outcomes, beyond), made],
         footer="Made by fedqa from the outcomes of the study's trainings alone.",

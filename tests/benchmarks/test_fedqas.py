@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import fedqas
 from benchmarks.fedqas_report.arms import ALONE, FED, findings_of, refusals_of
-from benchmarks.fedqas_report.coverage import Coverage, best_covered, coverage_lead, coverage_of
+from benchmarks.fedqas_report.coverage import Coverage, best_covered, coverage_of, coverage_sections
 from benchmarks.fedqas_report.report import Beyond, page_of, tables, write_report
 from benchmarks.study.page import Grid
 from benchmarks.study.public_data import FOLDER
@@ -120,8 +120,7 @@ def test_findings_are_derived_by_hand() -> None:
 
 def test_the_report_says_what_was_found(tmp_path: Path) -> None:
     page = page_of(OUTCOMES, {"command": "fedqa bench fedqas"})
-    assert page.lead[0] == "sample, 2 silos and 1 seed: FedQAS reaches an F1 of 0.438 and an EM of 0.250."
-    assert page.lead[1].startswith("It differs from every silo alone by +0.250")
+    assert page.lead[0].startswith("F1 of FedQAS over that of every silo alone: sample +0.250 (")
     assert [tile.value for tile in page.tiles] == ["+0.250"]
     text = write_report(OUTCOMES, {"command": "fedqa bench fedqas"}, tmp_path).read_text(encoding="utf-8")
     assert "sample: no answer" in text
@@ -145,8 +144,9 @@ def test_unknown_tokens_are_counted_by_hand() -> None:
 def test_the_report_says_which_languages_the_tokenizer_knows() -> None:
     found = {"xx": Coverage(10, 5, 20), "en": Coverage(100, 0, 400), "de": Coverage(100_000, 5, 200_000)}
     assert best_covered(found, 2) == ["en", "de"]
-    (told,) = coverage_lead(found, ["en", "de"])
-    assert told.endswith(f": en 0.0{THIN}% and de 0.005{THIN}%; left out: xx 50.0{THIN}%.")
+    (section,) = coverage_sections(found, ["en", "de"])
+    shares = [row.cells[2].text for row in section.blocks[0].rows] if isinstance(section.blocks[0], Grid) else []
+    assert shares == [f"0.0{THIN}%", f"0.005{THIN}%", f"50.0{THIN}%"]
     page = page_of(OUTCOMES, {}, Beyond(languages=found))
     assert "tokenizer" in [section.id for section in page.sections]
     assert "tokenizer" not in [section.id for section in page_of(OUTCOMES, {}).sections]
