@@ -52,8 +52,9 @@ ALONE, FEDAVG, ATC = "isolated", "FedAvg", "ATC"
 NO_ASSIGN, NO_CONTRAST = "ATC w/o assign", "ATC w/o contrast"
 PUBLISHED_PROBE, WEIGHTLESS = "ATC, published probe", "ATC, weight 0"
 ALONE_FIRST, ALL_SHARED = "ATC, alone first", "everything shared"
+LONGER = "isolated, longer"
 METHODS = (ALONE, FEDAVG, "FedAvg-ST", "FedProx", "Ditto", "FedBN", "PerCFL", "SPFL", ATC, NO_ASSIGN, NO_CONTRAST)
-BEYOND = (ALONE_FIRST, PUBLISHED_PROBE, WEIGHTLESS, ALL_SHARED)
+BEYOND = (LONGER, ALONE_FIRST, PUBLISHED_PROBE, WEIGHTLESS, ALL_SHARED)
 ASSIGNED = {  # row of table 3 -> arm
     "vanilla": FEDAVG,
     "+ MLM": "assign mlm",
@@ -65,6 +66,7 @@ MEANINGS = {
     ALONE: "every silo by itself",
     FEDAVG: "encoder shared",
     "FedAvg-ST": "all but the head shared, by skill",
+    LONGER: "as many steps as ATC in both stages",
     ALONE_FIRST: "and the model trained alone may be chosen",
     PUBLISHED_PROBE: "texts mixed plainly",
     WEIGHTLESS: "neighbours, but no contrastive term",

@@ -21,6 +21,7 @@ from benchmarks.atc_report.arms import (
     BEYOND,
     CHOSEN,
     FEDAVG,
+    LONGER,
     METHODS,
     NO_CONTRAST,
     PUBLISHED_PROBE,
@@ -104,28 +105,33 @@ def test_another_seed_draws_other_examples_and_fewer_leave_dev_and_test_as_they_
 
 
 def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
-    assert len(BY_NAME) == len(atc.ARMS) == 18
+    assert len(BY_NAME) == len(atc.ARMS) == 19
     assert set(BY_NAME) == {*METHODS, *BEYOND, *ASSIGNED.values()}
     for arm in atc.ARMS:
         assert [silo.name for silo in course(arm).silos] == list(SILOS)
     assert {name for name, arm in BY_NAME.items() if arm.witness} == {FEDAVG, ATC, WEIGHTLESS, ALL_SHARED}
 
 
-def test_a_silo_takes_as_many_steps_in_every_arm() -> None:
+def steps(arm: Arm, *, assigned: bool) -> int:
+    """That a silo takes together with others, or in an arm without any: on assigned tasks, or on its own."""
+    plan = course(arm)
+    stages = [stage for stage in plan.stages if stage.name != "alone" and bool(stage.assign) is assigned]
+    return sum(stage.rounds * (plan.local_of("squad-1", stage).steps or 0) for stage in stages)
+
+
+def test_a_silo_takes_as_many_steps_on_its_own_task_in_every_arm() -> None:
     for name, arm in BY_NAME.items():
-        plan = course(arm)
-        stages = [stage for stage in plan.stages if stage.name != "alone"]
-        steps = sum(stage.rounds * (plan.local_of("squad-1", stage).steps or 0) for stage in stages)
-        assert steps == (atc.ASSIGN_ROUNDS + atc.ROUNDS) * atc.LOCAL["steps"], name  # type: ignore[operator]
+        rounds = atc.ROUNDS + (atc.ASSIGN_ROUNDS if name == LONGER else 0)
+        assert steps(arm, assigned=False) == rounds * atc.LOCAL["steps"], name  # type: ignore[operator]
+    whole = steps(BY_NAME[ATC], assigned=True) + steps(BY_NAME[ATC], assigned=False)
+    assert steps(BY_NAME[LONGER], assigned=False) == whole
 
 
 def test_only_encoders_travel_but_where_an_arm_is_about_more() -> None:
-    whole = {"FedAvg-ST", ALL_SHARED, ALONE}
+    whole = {"FedAvg-ST", ALL_SHARED}
     for name, arm in BY_NAME.items():
         last = course(arm).stages[-1]
-        assert (("!enc", "private") in last.sharing or ("*", "private") in last.sharing) is (
-            name not in whole - {ALONE}
-        )
+        assert (("!enc", "private") in last.sharing or ("*", "private") in last.sharing) is (name not in whole)
 
 
 def test_the_arms_differ_in_what_they_are_named_after() -> None:
@@ -441,7 +447,7 @@ def test_silos_of_all_skills_agree_in_every_arm_on_what_travels(tmp_path: Path) 
         plan = course(tiny(arm))
         setting = build(plan, data, tmp_path / str(number), loaded)
         sizes = [setting.start_of(stage).layout.n_shared for stage in range(len(plan.stages))]
-        assert all(size > 0 for size in sizes[-1:]) is (arm.name != ALONE), arm.name
+        assert all(size > 0 for size in sizes[-1:]) is (arm.name not in (ALONE, LONGER)), arm.name
 
 
 def test_a_training_is_watched_and_what_was_seen_is_kept(tmp_path: Path) -> None:
