@@ -100,7 +100,11 @@ NEGATIVES = (  # the methods themselves have 8, and 200 in the customised stage
     arm("Fed-Negative, 10 negatives", "pdd_as2", {**WHOLE, "customise_negatives": 10}),
 )
 POOLS = tuple(shared(f"pool={pool}", negatives=10, pool=pool) for pool in (10, 100, 300))
-GROUPS = (METHODS, SHARES, NEGATIVES, POOLS)  # what matters most first, should the study be broken off
+NOISES = tuple(
+    arm(f"Fed-Negative, noise {noise:g}", "pdd_as2", {**WHOLE, "fed_negative": {"noise": noise}})
+    for noise in (0.0, 0.1)
+)
+GROUPS = (METHODS, SHARES, NEGATIVES, POOLS, NOISES)  # what matters most first, should the study be broken off
 ARMS = tuple(one for group in GROUPS for one in group)
 QUICK = ("BM25", "zero-shot", "dense, STAR", "PDD-AS2", "Fed-Negative")
 

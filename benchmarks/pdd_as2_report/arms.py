@@ -50,6 +50,7 @@ NEGATIVES = {  # label -> arm, fewer and more of the same kind in turn
     "Fed-Negative, 200 negatives": FED,
 }
 POOLS = (10, 50, 100, 300)
+NOISES = {"noise 0": "Fed-Negative, noise 0", "noise 0.02": FED, "noise 0.1": "Fed-Negative, noise 0.1"}  # label -> arm
 SHARES = {PDD: "PDD-AS2", STAR: "STAR"}  # the arm with all training questions -> suffix of those with fewer
 Compared = Mapping[str, Mapping[str, Versus]]  # metric -> name -> comparison
 
@@ -224,5 +225,5 @@ def _series(results: Results, full: str, suffix: str) -> dict[int, str]:
 def unplaced(results: Results) -> list[str]:
     """Arms that belong to no table and no figure."""
     drawn = {arm for arms in share_arms(results).values() for arm in arms.values()}
-    placed = {*METHODS, *NEGATIVES.values(), *(f"pool={n}" for n in POOLS), *drawn}
+    placed = {*METHODS, *NEGATIVES.values(), *NOISES.values(), *(f"pool={n}" for n in POOLS), *drawn}
     return [arm for arm in results.by_arm if arm not in placed]

@@ -19,6 +19,7 @@ from benchmarks.pdd_as2_report.arms import (
     MAIN,
     MEANINGS,
     NEGATIVES,
+    NOISES,
     OWN,
     PASSAGES,
     PDD,
@@ -72,6 +73,10 @@ POOLS_EXPLAINED = (
     "PDD-AS2 with 10 negatives a question, drawn from so many nearest sentences: the nearest of all may be answers "
     "that nobody labelled. The paper's row for 300 is that of PDD-AS2 with 8 negatives in Table 3.1."
 )
+NOISES_EXPLAINED = (
+    "Fed-Negative with more or less noise on the vectors that silos send one another; 0.02 is the default. What can be "
+    "read from such vectors is told by fedqa bench leak."
+)
 POINTS_EXPLAINED = (
     "Received: what a silo has when all is over, the shared weights and whatever is its own; this is what all other "
     "tables show, and what the paper's PDD-AS2 is. Personal: the silo's model after its own training in the last "
@@ -97,7 +102,7 @@ def tables(outcomes: Sequence[Outcome], facts: Mapping[str, str] | None = None) 
     """The main tables for the terminal."""
     found, paper = findings_of(Results.of(outcomes), facts or {}), published("pdd_as2")
     sections = [*_methods(found, paper), *_order(found, paper), *_central(found, paper), *_negatives(found, paper)]
-    sections += [*_pools(found, paper), *_bytes(found)]
+    sections += [*_pools(found, paper), *_noises(found, paper), *_bytes(found)]
     return terminals(sections)
 
 
@@ -115,6 +120,7 @@ def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
             *_central(found, paper),
             *_negatives(found, paper),
             *_pools(found, paper),
+            *_noises(found, paper),
             *figure_sections(found),
             *_bytes(found),
             *_others(found, paper),
@@ -237,6 +243,19 @@ def _pools(found: Findings, paper: Published) -> list[Section]:
     versus = versus_grid(f"R@1: larger pools against {first}", compared, paper=gains)
     notes = [POOLS_EXPLAINED, unequal_seeds(found.results, arms), MARKS]
     return [Section("pools", "Where negatives are drawn from", [grid, versus, *notes_of(notes)], short="Pool")]
+
+
+def _noises(found: Findings, paper: Published) -> list[Section]:
+    arms = {label: arm for label, arm in NOISES.items() if arm in found.results}
+    if len(arms) < 2:
+        return []
+    lines = [_scored(found.results, arm, label, ("r1", MAIN, "r20")) for label, arm in arms.items()]
+    (first, without), *others = arms.items()
+    compared = compare(pairs(found.results, MAIN, [(arm, without, f"{label} over {first}") for label, arm in others]))
+    versus = versus_grid(f"{NAME}: more noise against {first}", compared, paper={})
+    notes = [NOISES_EXPLAINED, unequal_seeds(found.results, list(arms.values())), MARKS]
+    grid = scores_grid("Noise on the vectors that are sent", lines, silos=[], beside=Beside(paper, "methods"))
+    return [Section("noise", "What the guard costs", [grid, versus, *notes_of(notes)], short="Guard")]
 
 
 def _scores(results: Results, caption: str, arms: Mapping[str, str], beside: Beside) -> list[Grid]:

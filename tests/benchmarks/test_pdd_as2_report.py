@@ -42,6 +42,7 @@ SKILL = {  # how far an arm is above STAR, made up
     **{"dense, BM25, 2 negatives": -0.06, "dense, STAR, 2 negatives": -0.03, "PDD-AS2, 2 negatives": 0.03},
     **{"customised, 10 negatives": 0.07, "Fed-Negative, 10 negatives": 0.1},
     **{f"pool={n}": 0.06 - 1 / n for n in (10, 50, 100, 300)},
+    **{"Fed-Negative, noise 0": 0.13, "Fed-Negative, noise 0.1": 0.05},
 }
 UNTRAINED = ("BM25", "zero-shot", "hybrid")
 WEIGHTS, VECTORS = 50_000_000, 2_000_000  # bytes a round
@@ -124,8 +125,8 @@ def test_the_page_is_complete_in_itself_and_the_markdown_has_its_charts(tmp_path
 
 def test_the_page_has_every_part_of_the_study() -> None:
     assert [section.id for section in whole().sections] == [
-        *("comparisons", "order", "methods", "central", "negatives", "pools", "shares", "sizes", "bytes", "points"),
-        *("costs", "made"),
+        *("comparisons", "order", "methods", "central", "negatives", "pools", "noise", "shares", "sizes"),
+        *("bytes", "points", "costs", "made"),
     ]
 
 
@@ -210,6 +211,15 @@ def test_pools_have_the_two_metrics_of_the_paper_and_ours() -> None:
     grid = grid_of(whole(), "Table 3.3")
     assert [column.text for column in grid.columns] == ["", "R@1", "passage R@1", "MRR@10"]
     assert [row.cells[1].notes[-1] for row in grid.rows] == [".235", ".379", ".352", ".395"]
+
+
+def test_more_noise_is_compared_with_none() -> None:
+    grid = grid_of(whole(), "Noise on the vectors")
+    assert [row.name.text for row in grid.rows] == ["noise 0", "noise 0.02", "noise 0.1"]
+    versus = grid_of(whole(), "MRR@10: more noise")
+    assert [row.name.text for row in versus.rows] == ["noise 0.02 over noise 0", "noise 0.1 over noise 0"]
+    none = page_of([one for one in outcomes() if ", noise" not in one.arm], FACTS)
+    assert "noise" not in [section.id for section in none.sections]
 
 
 def test_vectors_are_what_the_rounds_beyond_pdd_as2_send() -> None:
