@@ -24,8 +24,11 @@ WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
     EQUAL: ("fedopt", "uniform"),
     ONLY_LOSS: ("fedopt", "loss_reduction"),
 }
+BOUNDED, OWN_HEAD = f"{BEST}, bounded", f"{BEST}, own head"
+BEYOND = (BOUNDED, OWN_HEAD)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
 WEIGHTINGS = ("FedOPT", BEST, ONLY_LOSS, EQUAL)
+ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *BEYOND)))
 MEANINGS = {
     ALONE: "every silo by itself",
     CENTRAL: "all data pooled",
@@ -33,6 +36,8 @@ MEANINGS = {
     **{f"{name}-Lorar": "size times loss reduction" for name in ALGORITHMS},
     EQUAL: "all alike",
     ONLY_LOSS: "loss reduction alone",
+    BOUNDED: "no silo's odds above three times those of its size",
+    OWN_HEAD: "each silo's last layer is its own",
 }
 CLAIMS = {  # what the paper's text says: the first is above the second
     "pooling helps": (CENTRAL, ALONE),
@@ -42,6 +47,10 @@ CLAIMS = {  # what the paper's text says: the first is above the second
     "sizes matter": (BEST, ONLY_LOSS),
     "more than equal weights": (BEST, EQUAL),
 }
+OURS = {  # not of the paper: the same
+    "the bound costs nothing": (BOUNDED, BEST),
+    "an own head helps": (OWN_HEAD, BEST),
+}
 SMALL = ("academic", "imdb", "yelp")  # where the paper's gains are largest
 PAPER = Published(
     "Zhang et al., ACL 2023; its tables were not at hand, so only statements are compared", {}, {"em": {}}
@@ -50,25 +59,30 @@ PAPER = Published(
 
 @dataclass(frozen=True)
 class Findings:
-    """`claims`: the paper's statements. `alone`: every arm against each silo alone. `small`: claims on small silos."""
+    """`claims`: the paper's statements. `alone`: every arm against each silo alone. `small`: claims on small silos.
+
+    `ours`: what was added to the method.
+    """
 
     results: Results
     claims: Mapping[str, Versus]
     alone: Mapping[str, Versus]
     small: Mapping[str, Versus]
+    ours: Mapping[str, Versus]
 
     def among(self, arms: Sequence[str]) -> list[str]:
         return [arm for arm in arms if arm in self.results]
 
 
 def findings_of(results: Results) -> Findings:
-    others = {arm: (arm, ALONE) for arm in (*METHODS, *WEIGHTINGS) if arm != ALONE}
+    others = {arm: (arm, ALONE) for arm in ALL_ARMS if arm != ALONE}
     lorar = {name: pair for name, pair in CLAIMS.items() if name.startswith("Lorar")}
     return Findings(
         results,
         claims=compare(_pairs(results, CLAIMS)),
         alone=compare(_pairs(results, others)),
         small=compare(_pairs(results, lorar, SMALL)),
+        ours=compare(_pairs(results, OURS)),
     )
 
 

@@ -6,13 +6,16 @@ FOLDER/report.md     the same text, with the charts beside it as SVG files
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
 
 from benchmarks.lorar_report.arms import (
+    ALL_ARMS,
     ALONE,
     BEST,
+    BEYOND,
     CENTRAL,
     MAIN,
     MEANINGS,
@@ -24,6 +27,7 @@ from benchmarks.lorar_report.arms import (
     findings_of,
     micro,
 )
+from benchmarks.lorar_report.curves import curve_sections
 from benchmarks.lorar_report.text import lead, tiles
 from benchmarks.study.charts import gain_chart
 from benchmarks.study.page import FactList, Note, Page, Section, notes_of, terminals, write_page
@@ -66,7 +70,7 @@ def write_report(outcomes: Sequence[Outcome], facts: Mapping[str, str], folder: 
 def tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The main tables for the terminal."""
     found = findings_of(Results.of(outcomes))
-    return terminals([*_claims(found), *_methods(found), *_weightings(found)])
+    return terminals([*_claims(found), *_methods(found), *_weightings(found), *_beyond(found)])
 
 
 def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
@@ -81,6 +85,8 @@ def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
             *_claims(found),
             *_methods(found),
             *_weightings(found),
+            *curve_sections(found),
+            *_beyond(found),
             _points(found),
             _costs(found.results),
             _made(found.results, facts),
@@ -116,6 +122,14 @@ def _weightings(found: Findings) -> list[Section]:
     return _scores(found, WEIGHTINGS, Section("weightings", "Table 3: weightings of FedOPT", [], short="Weightings"))
 
 
+def _beyond(found: Findings) -> list[Section]:
+    (section,) = _scores(found, BEYOND, Section("beyond", "Beyond the paper", [], short="Beyond")) or (None,)
+    if section is None or not found.ours:
+        return []
+    grid = versus_grid(f"{NAME}: against {BEST}", found.ours, paper={})
+    return [replace(section, blocks=[*section.blocks, grid])]
+
+
 def _scores(found: Findings, arms: Sequence[str], section: Section) -> list[Section]:
     shown = found.among(arms)
     if not shown:
@@ -135,7 +149,7 @@ def _scores(found: Findings, arms: Sequence[str], section: Section) -> list[Sect
 
 
 def _points(found: Findings) -> Section:
-    arms = found.among(list(dict.fromkeys((*METHODS, *WEIGHTINGS))))
+    arms = found.among(ALL_ARMS)
     grid = points_grid(f"Mean of silos in {NAME} at every point", found.results, arms, metric=MAIN)
     return Section("points", "Received, personal, best", [grid, Note(POINTS_EXPLAINED)])
 

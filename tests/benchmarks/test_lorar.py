@@ -2,18 +2,25 @@
 """The Lorar study: its silos, its arms, and a report of outcomes that were written by hand."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import lorar
-from benchmarks.lorar_report.arms import ALONE, BEST, CENTRAL, METHODS, WEIGHTINGS, findings_of, micro
+from benchmarks.lorar_report.arms import ALL_ARMS, ALONE, BEST, BOUNDED, CENTRAL, WEIGHTINGS, findings_of, micro
+from benchmarks.lorar_report.curves import curve_sections
 from benchmarks.lorar_report.report import page_of, tables, write_report
+from benchmarks.lorar_report.rounds import Rounds, RoundWitness
+from benchmarks.study.page import Grid
 from benchmarks.study.public_data import FOLDER
 from benchmarks.study.runner import Outcome
 from benchmarks.study.statistics import Results
 from fedqa.config import Alliance, course_of
+from fedqa.evaluation.charts import Chart
+from fedqa.evaluation.words import percent
 from fedqa.federation.course import Choice
+from fedqa.federation.run_folder import Accepted, RoundRecord
 from fedqa.tables import from_table
 
 real_data = pytest.mark.skipif(not (FOLDER / "text2sql").exists(), reason=f"text2sql is not in {FOLDER}")
@@ -37,7 +44,7 @@ def test_eight_silos_of_at_most_the_examples_said() -> None:
     silos = lorar.drawn(1, None)
     assert tuple(silos) == lorar.SILOS
     counts = {name: Counter(example.split for example in silo.examples) for name, silo in silos.items()}
-    assert counts["atis"] == {"train": 300, "dev": 40, "test": 120}
+    assert counts["atis"] == {"train": 4347, "dev": 40, "test": 120}
     assert counts["yelp"] == {"train": 76, "dev": 26, "test": 26}
     assert all(len(silo.documents) == 1 for silo in silos.values())
     assert lorar.drawn(1, None) == silos != lorar.drawn(2, None)
@@ -48,12 +55,13 @@ def test_eight_silos_of_at_most_the_examples_said() -> None:
 
 def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
     names = [arm.name for arm in lorar.ARMS]
-    assert set(names) == {*METHODS, *WEIGHTINGS} and len(names) == len(set(names))
+    assert set(names) == set(ALL_ARMS) and len(names) == len(set(names))
     for arm in lorar.ARMS:
         course = course_of(from_table(Alliance, {"name": "x", **arm.settings}, arm.name))
         assert len(course.silos) == 8
         (stage,) = course.stages
-        assert [course.local_of(name, stage).epochs for name in ("atis", "yelp")] == [1, 2]
+        steps = [course.local_of(name, stage).steps for name in ("atis", "yelp")]
+        assert steps == ([366, 366] if arm.name == CENTRAL else [60, 20])  # pooled: of all silos together
 
 
 def test_the_weightings_are_those_of_the_paper() -> None:
@@ -62,6 +70,8 @@ def test_the_weightings_are_those_of_the_paper() -> None:
     assert weights == {"FedOPT": "size", BEST: "lorar", "FedOPT-lr": "loss_reduction", "FedOPT-equal": "uniform"}
     assert by_name["FedProx-Lorar"].stages[0].objective[1].weight == 1e-4
     assert by_name["FedAvg"].stages[0].mixing.optimiser == Choice("none")
+    bounds = [by_name[name].stages[0].mixing.weigher.options["cap_factor"] for name in (BEST, BOUNDED)]
+    assert bounds == [1e6, 3.0]  # the published method has none
 
 
 def test_claims_are_differences_of_the_mean_of_silos() -> None:
@@ -84,6 +94,37 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
     assert "Table 3: weightings of FedOPT" in text and "micro 0.833" in text
     assert (tmp_path / "report.md").exists() and (tmp_path / "gains.svg").exists()
     assert len(tables(OUTCOMES)) == 3
+
+
+def record(number: int, losses: tuple[float, float], shares: tuple[float, float] | None) -> RoundRecord:
+    accepted = {
+        silo: Accepted(1.0, 1.0, 10, 10, 5, loss, loss / 2, loss, loss / 2)
+        for silo, loss in zip(SILOS, losses, strict=True)
+    }
+    metrics = {
+        silo: {"received/dev/em": (n, share, 0.0), "personal/dev/em": (n, 1.0, 0.0)}
+        for silo, n, share in zip(SILOS, (30, 10), shares or (), strict=False)
+    }
+    weights = {"*": {"geography": 0.8, "yelp": 0.2}}
+    return RoundRecord(number, "only", SILOS, accepted, (), False, weights, metrics, 0, 0, 1.0)
+
+
+def test_curves_are_of_what_the_rounds_left() -> None:
+    witness = RoundWitness(course_of(from_table(Alliance, {"name": "x", **lorar.ARMS[0].settings}, "x")))
+    records = [record(1, (4.0, 3.0), None), record(2, (2.0, 3.5), (0.2, 0.6)), record(3, (1.0, 3.0), (0.4, 0.8))]
+    watched = [replace(outcome(arm, (1, 1)), witnessed=witness.told(records)) for arm in ("FedOPT", BEST)]
+    rounds = Rounds.of(watched[0])
+    assert [one.losses["yelp"] for one in rounds.rounds] == [3.0, 3.5, 3.0]
+    assert list(rounds.scored()) == [2, 3] and rounds.rounds[2].dev == {"geography": (30, 0.4), "yelp": (10, 0.8)}
+    losses, scores, weights = curve_sections(findings_of(Results.of(watched)))
+    assert isinstance(losses.blocks[0], Chart) and "yelp: FedOPT 3.000 at 1, " in losses.blocks[0].alt
+    assert isinstance(scores.blocks[1], Chart)
+    # Of all questions, (30 * 0.4 + 10 * 0.8) / 40; the mean of silos is (0.4 + 0.8) / 2.
+    assert "mean of silos: FedOPT 0.400 at 2, 0.600 at 3" in scores.blocks[1].alt
+    assert "all questions: FedOPT 0.300 at 2, 0.500 at 3" in scores.blocks[1].alt
+    assert isinstance(weights.blocks[0], Grid)
+    assert [cell.text for cell in weights.blocks[0].rows[0].cells] == [percent(0.8), percent(0.2)]
+    assert curve_sections(findings_of(Results.of(OUTCOMES))) == []
 
 
 def test_a_report_needs_no_particular_arm(tmp_path: Path) -> None:
