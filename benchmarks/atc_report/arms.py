@@ -36,10 +36,10 @@ class DataSet:
 
 
 SETS: Mapping[str, DataSet] = {
-    "rt_polarity": DataSet("IMDB", "CLS", "classify", ("accuracy",), ("rt_polarity",)),
+    "rt_polarity": DataSet("IMDB", "CLS", "classify", ("accuracy",), ("rt_polarity-1", "rt_polarity-2")),
     "agnews": DataSet("AGNews", "CLS", "classify", ("accuracy",), ("agnews-1", "agnews-2", "agnews-3")),
     "subjqa": DataSet("SQuAD", "QA", "read", ("em", "f1"), ("subjqa-electronics", "subjqa-restaurants")),
-    "policyqa": DataSet("NewsQA", "QA", "read", ("em", "f1"), ("policyqa",)),
+    "policyqa": DataSet("NewsQA", "QA", "read", ("em", "f1"), ("policyqa-1", "policyqa-2")),
     "scitldr": DataSet("CNN/DM", "NLG", "summarise", ("rouge_1", "rouge_2", "rouge_l"), ("scitldr-1", "scitldr-2")),
     "squad": DataSet("MSQG", "NLG", "ask", ("rouge_l", "bleu_4", "meteor"), ("squad-1", "squad-2")),
 }

@@ -76,8 +76,8 @@ def silos() -> dict[str, Collection]:
 
 
 @real_data
-def test_eleven_silos_with_as_many_questions_as_said_none_in_two_splits_or_silos() -> None:
-    assert tuple(silos()) == SILOS and len(SILOS) == 11
+def test_thirteen_silos_with_as_many_questions_as_said_none_in_two_splits_or_silos() -> None:
+    assert tuple(silos()) == SILOS and len(SILOS) == 13
     for silo in silos().values():
         check_disjoint(silo)
         asked = {(example.question, example.split) for example in silo.examples}
@@ -92,11 +92,11 @@ def test_eleven_silos_with_as_many_questions_as_said_none_in_two_splits_or_silos
 
 @real_data
 def test_another_seed_draws_other_examples_and_fewer_leave_dev_and_test_as_they_are() -> None:
-    name = "policyqa"
+    name = "policyqa-1"
     whole, few = atc.drawn(1, None, silos=[name]), atc.drawn(1, 10, silos=[name])
     assert whole == {name: silos()[name]} != atc.drawn(2, None, silos=[name])
     asked = {(example.question, example.split) for example in few[name].examples}
-    assert Counter(split for _, split in asked) == {"test": 40, "dev": 20, "train": 10}
+    assert Counter(split for _, split in asked) == {"test": 80, "dev": 30, "train": 10}
     assert {example.id for example in few[name].examples} < {example.id for example in whole[name].examples}
     assert all(len(document.text) <= atc.LONGEST for document in whole[name].documents)
 
@@ -185,7 +185,7 @@ def test_the_papers_gains_are_those_it_claims() -> None:
 # -- a report of outcomes written by hand ------------------------------------------------------------------------
 
 # Right answers of four in each silo that classifies, and ROUGE-L of two texts in the one that writes.
-GIVEN = ("rt_polarity", "agnews-1", "agnews-2", "squad-1")
+GIVEN = ("rt_polarity-1", "agnews-1", "agnews-2", "squad-1")
 RIGHT = {
     ALONE: ((2, 2, 4), (0.3, 0.1)),
     FEDAVG: ((2, 3, 3), (0.2, 0.2)),
@@ -228,7 +228,7 @@ def view(arm: str) -> Seen:
         silo: {other: 0.9 - 0.1 * abs(GIVEN.index(silo) - GIVEN.index(other)) for other in GIVEN if other != silo}
         for silo in GIVEN
     }
-    writer = {**near, "squad-1": {"rt_polarity": 0.1, "agnews-1": 0.5, "agnews-2": 0.3}}
+    writer = {**near, "squad-1": {"rt_polarity-1": 0.1, "agnews-1": 0.5, "agnews-2": 0.3}}
     assign = [
         Round("assign", "mlm", apart | {silo: classify for silo in classify}, near),
         Round("assign", "denoise", apart, near),
@@ -264,7 +264,7 @@ def test_gains_are_differences_of_averages_and_those_by_silo_of_its_own_scores()
     # alone: rt 2/4, agnews 3/4, squad 0.4/3; ATC 0.25 more in rt, 0.2/3 more in squad
     assert found.alone[ATC].bootstrap.difference == pytest.approx((0.25 + 0 + 0.2 / 3) / 3)
     assert found.alone[ATC].by_silo == pytest.approx(
-        {"rt_polarity": 0.25, "agnews-1": 0, "agnews-2": 0, "squad-1": 0.2 / 3}
+        {"rt_polarity-1": 0.25, "agnews-1": 0, "agnews-2": 0, "squad-1": 0.2 / 3}
     )
     # FedAvg: rt 2/4, agnews 3/4, squad 0.4/3
     assert found.averaged[ATC].bootstrap.difference == pytest.approx((0.25 + 0 + 0.2 / 3) / 3)
@@ -277,10 +277,10 @@ def test_who_is_worse_off_is_told_for_dev_and_test() -> None:
     found = safety_of(Results.of(OUTCOMES))
     assert set(found) == {ATC, CHOSEN}
     assert found[ATC].dev == pytest.approx(
-        {(1, "rt_polarity"): 0.25, (1, "agnews-1"): 0.0, (1, "agnews-2"): -0.25, (1, "squad-1"): 0.2}
+        {(1, "rt_polarity-1"): 0.25, (1, "agnews-1"): 0.0, (1, "agnews-2"): -0.25, (1, "squad-1"): 0.2}
     )
     assert found[CHOSEN].dev[1, "agnews-2"] == found[CHOSEN].test[1, "agnews-2"] == 0.0
-    assert found[CHOSEN].test[1, "rt_polarity"] == 0.25
+    assert found[CHOSEN].test[1, "rt_polarity-1"] == 0.25
     assert safety_of(Results.of([outcome(ATC)])) == {}
 
 
@@ -325,17 +325,17 @@ def test_a_report_needs_no_particular_arm() -> None:
 def test_who_is_mixed_with_whom_is_a_share_of_rounds() -> None:
     results = Results.of(OUTCOMES)
     assigned = mixed_shares(results, ATC, "assign")
-    assert assigned["agnews-1"] == {"rt_polarity": 0.5, "agnews-2": 0.5, "squad-1": 0.0}
+    assert assigned["agnews-1"] == {"rt_polarity-1": 0.5, "agnews-2": 0.5, "squad-1": 0.0}
     assert mixed_shares(results, ATC, "contrast")["squad-1"] == pytest.approx(
-        {"rt_polarity": 0.0, "agnews-1": 0.0, "agnews-2": 1 / 3}
+        {"rt_polarity-1": 0.0, "agnews-1": 0.0, "agnews-2": 1 / 3}
     )
     assert mixed_shares(results, ALONE, "assign") == {}
 
 
 def test_ranks_are_by_nearness_without_the_first_round() -> None:
     results = Results.of(OUTCOMES)
-    assert mean_ranks(results, ATC)["squad-1"] == {"rt_polarity": 3.0, "agnews-1": 1.0, "agnews-2": 2.0}
-    assert mean_ranks(results, WEIGHTLESS)["squad-1"] == {"rt_polarity": 3.0, "agnews-1": 2.0, "agnews-2": 1.0}
+    assert mean_ranks(results, ATC)["squad-1"] == {"rt_polarity-1": 3.0, "agnews-1": 1.0, "agnews-2": 2.0}
+    assert mean_ranks(results, WEIGHTLESS)["squad-1"] == {"rt_polarity-1": 3.0, "agnews-1": 2.0, "agnews-2": 1.0}
     assert part_ranks(mean_ranks(results, ATC), "NLG") == {False: 2.0}
     # the others that classify are first and second; with agnews-2, squad-1 is as near as agnews-1 and before the third
     assert part_ranks(mean_ranks(results, ATC), "CLS")[True] == pytest.approx((1 + 2 + 1 + 2 + 1 + 3) / 6)
@@ -406,10 +406,10 @@ def small(seed: int, train: int | None) -> dict[str, Collection]:
     """Silos that classify, read and write, with a few texts each."""
     told = list(zip(WORDS, WHERE, strict=True))
     return {
-        "rt_polarity": Collection(
+        "rt_polarity-1": Collection(
             (), tuple(_asked("rt", word, split, ("ends", "goes on")[i % 2]) for i, (word, split) in enumerate(told))
         ),
-        "policyqa": _read([(f"The door is {word}.", word, split) for word, split in told]),
+        "policyqa-1": _read([(f"The door is {word}.", word, split) for word, split in told]),
         "squad-1": Collection((), tuple(_asked("squad", word, split, f"what is {word}?") for word, split in told)),
     }
 
@@ -465,8 +465,8 @@ def test_a_training_is_watched_and_what_was_seen_is_kept(tmp_path: Path) -> None
     assert len(view.directions["contrast"]["squad-1"]) == KEPT
     assert view.unpacked == 3 * 4 * 32 * 4  # silos, texts, numbers of a vector, bytes of each; in one round
     assert view.bytes["probe"] > 0 and view.bytes["representations"] > 0
-    assert set(kept.test["best"]["rt_polarity"]) == {"accuracy"}
-    assert {"em", "f1"} <= set(kept.test["best"]["policyqa"])
+    assert set(kept.test["best"]["rt_polarity-1"]) == {"accuracy"}
+    assert {"em", "f1"} <= set(kept.test["best"]["policyqa-1"])
     assert {"rouge_l", "bleu_4", "meteor"} <= set(kept.test["best"]["squad-1"])
 
 
