@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fedqa.answering.assistant import Answer
+from fedqa.answering.answers import Answer
 from fedqa.data.records import Collection
 from fedqa.evaluation.metrics import micro
 from fedqa.evaluation.report_tables import MACRO, MICRO, WORST, ScoreRow, labels, score_tables

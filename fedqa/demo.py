@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedqa.answering.assistant import Answer, Assistant
+from fedqa.answering.answers import Answer
+from fedqa.answering.assistant import Assistant
 from fedqa.config import Project, load_project, project_of, sample_alliance, sample_table
 from fedqa.console import RunWatcher, make_console
 from fedqa.console_tables import comparison_table, plain_table, show_answers

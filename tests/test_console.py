@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from toys import toy_course
 
-from fedqa.answering.assistant import Answer
+from fedqa.answering.answers import Answer
 from fedqa.console import RunWatcher, make_console, round_line
 from fedqa.console_plans import parts_table
 from fedqa.console_tables import Known, comparison_table, options_table, quarantine_table, result_tables, show_answers

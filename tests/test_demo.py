@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedqa.answering.assistant import Answer
+from fedqa.answering.answers import Answer
 from fedqa.config import load_project, project_of, sample_alliance
 from fedqa.data.sample import SAMPLE_SILOS
 from fedqa.demo import METHODS, READING, SETTINGS, Questions, Shown, Tried, ask_all, choose, run_demo, show_questions
@@ -71,6 +71,7 @@ def test_the_hospitals_page_answers_with_what_was_trained_and_can_go_on_training
     assert plan is not None
     assert (plan.skill, plan.run, plan.silos) == ("read", first.out / "fedqas", SAMPLE_SILOS)
     with opened(settings) as parts:
+        parts.desk.open()
         reply = parts.desk.ask("On which days can I get my INR checked at Larkmoor?")
         assert reply.answers and "read by fedqas, round 1" in reply.model
         assert parts.store.documents().total == 40

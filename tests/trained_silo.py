@@ -13,7 +13,7 @@ from fedqa.runs import train
 from fedqa.serving.training import Trainings
 from fedqa.settings import PageSettings, Settings, TrainingSettings
 from fedqa.store import Correction, Store
-from fedqa.web.app import create_app
+from fedqa.web.app import whole_app
 
 NAME = "north"
 RUN = "toys"
@@ -71,7 +71,7 @@ class TrainedSilo(Silo):
         self.store = Store.open(folder / "silo.sqlite")
         self.trainings = Trainings(self.settings)
         self.desk = ToyDesk(self.store)
-        self.app = create_app(self.settings, self.store, self.desk, self.trainings)  # type: ignore[arg-type]
+        self.app = whole_app(self.settings, self.store, self.desk)  # type: ignore[arg-type]
 
     @property
     def run(self) -> Path:

@@ -13,12 +13,13 @@ from typing import Protocol
 
 from torch import nn
 
+from fedqa.answering.answers import Answer, Found, answer_of
 from fedqa.answering.blending import fitted
 from fedqa.answering.confidence import Confidence
 from fedqa.answering.document_index import DocumentIndex
 from fedqa.answering.index import passage_vectors
 from fedqa.answering.loaded import Loaded, whole
-from fedqa.answering.matching import Found, Matching
+from fedqa.answering.matching import Matching
 from fedqa.answering.pipeline import Pipeline
 from fedqa.answering.retrieving import Retrieving, dev_questions
 from fedqa.answering.staff import staff_of
@@ -36,23 +37,6 @@ from fedqa.skills.read_features import ReadFeatures
 from fedqa.skills.retrieve import Retrieve
 from fedqa.skills.retrieve_features import RetrieveFeatures
 from fedqa.training import one_thread
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A passage that answers, the sentence of it to look at first, the exact words, and how sure the model is."""
-
-    document: str  # id
-    title: str
-    passage: str
-    evidence: str  # characters `start` to `end` of the document
-    start: int
-    end: int
-    score: float  # of the model; comparable within one question only
-    confidence: float  # from 0 to 1, that the answer stands in the evidence, or in the passage if no model reads
-    answer: str  # characters `answer_start` to `answer_end` of the document; the evidence if no model reads
-    answer_start: int
-    answer_end: int
 
 
 class Finder(Protocol):
@@ -108,24 +92,6 @@ class Assistant:
 
     def _answer(self, found: Found) -> Answer:
         return answer_of(found, self.documents[found.passage.document])
-
-
-def answer_of(found: Found, document: Document) -> Answer:
-    """What was found, with the words that stand there."""
-    start, end = found.answer or (found.start, found.end)
-    return Answer(
-        document=document.id,
-        title=document.title,
-        passage=found.passage.text,
-        evidence=document.text[found.start : found.end],
-        start=found.start,
-        end=found.end,
-        score=found.score,
-        confidence=found.confidence,
-        answer=document.text[start:end],
-        answer_start=start,
-        answer_end=end,
-    )
 
 
 def _finder(silo: Silo, model: nn.Module) -> Finder:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is what is answered what people here have said the answer is?"""
 
-from fedqa.answering.assistant import Answer
+from fedqa.answering.answers import Answer
 from fedqa.data.records import Example
 from fedqa.evaluation.spans import exact_match
 

@@ -16,20 +16,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedqa.answering import calibration
-from fedqa.answering.assistant import Answer, answer_of
+from fedqa.answering.answers import Reply, answer_of, check_question, stored_document
 from fedqa.answering.blending import Measured
 from fedqa.answering.calibration import Basis
 from fedqa.answering.checking import is_right
 from fedqa.answering.document_index import DocumentIndex
-from fedqa.answering.following import Following, stored_document
+from fedqa.answering.following import Following
 from fedqa.answering.pipeline import Pipeline
 from fedqa.answering.retrieving import dev_questions
 from fedqa.answering.staff import Staff, load_staff, stamp
 from fedqa.answering.turns import Exchangeable, Turns
 from fedqa.data.records import Document, Span
-from fedqa.errors import ConfigError
 from fedqa.settings import Settings
-from fedqa.store import Store, StoredExample
+from fedqa.store import Store
 
 _PATIENCE_S = 2.0  # for which opening and refreshing take documents in; the rest is done in the background
 _PIECE_S = 0.5  # of work in the background, after which others may change something
@@ -37,18 +36,6 @@ _LOOK_S = 5.0  # between looks for new models
 _FIT_S = 60.0  # at least, between looks at what the confidence and the checks rest on
 
 Dev = Sequence[tuple[str, Sequence[Span]]]  # questions and their evidence
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What the desk says to a question."""
-
-    question: str
-    answers: tuple[Answer, ...]  # best first; the nearest passages even when it is not answered
-    answered: bool  # False: the documents do not seem to hold an answer
-    verified: StoredExample | None  # somebody here has given or corrected the answer to this question
-    seconds: float
-    model: str  # which models answered, in words for people
 
 
 @dataclass(frozen=True)
@@ -124,10 +111,7 @@ class Desk:
     def ask(self, question: str, k: int = 3) -> Reply:
         """The best `k` answers, from the documents as they are now."""
         began = time.perf_counter()
-        if not question.strip():
-            raise ConfigError("the question is empty; ask something")
-        if k < 1:
-            raise ConfigError(f"k must be at least 1 answer, got {k}")
+        check_question(question, k)
         self._catch_up()
         with self._service.use() as service:
             found = service.pipeline.find(question, k)

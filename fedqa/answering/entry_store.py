@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _LOOKS = 5  # at an index whose files go while we look
 _FORMAT = 1
+_FILE = "entries.sqlite"
 _SCHEMA = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
     "CREATE TABLE segments (name INTEGER PRIMARY KEY, rows INTEGER NOT NULL, dead INTEGER NOT NULL,"
@@ -129,7 +130,7 @@ class EntryStore:
         self._moment = Moment(-1, width, ())
         self._segments: dict[int, Segment] = {}
         try:
-            self.db = _connected(folder / "entries.sqlite", width, encoder)
+            self.db = _connected(folder / _FILE, width, encoder)
         except sqlite3.DatabaseError as problem:
             raise self._damaged(problem) from problem
         try:
@@ -250,6 +251,19 @@ class EntryStore:
 
 
 _ANEW = "open another folder, or delete this one, and add the documents anew"
+
+
+def made_for(folder: Path) -> tuple[int, str]:
+    """The width and the encoder of the index in a folder; raises DataError if there is none that can be read."""
+    try:
+        db = sqlite3.connect(f"{(folder / _FILE).absolute().as_uri()}?mode=rw", uri=True)
+        try:
+            facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+        finally:
+            db.close()
+        return int(facts["width"]), str(facts["encoder"])
+    except (sqlite3.Error, KeyError) as problem:
+        raise DataError(f"there is no index in {folder} that can be read ({problem}); {_ANEW}") from problem
 
 
 def digest(entries: Sequence[Entry]) -> str:

@@ -5,21 +5,14 @@ import json
 import time
 from collections.abc import Iterator
 
+from fedqa.answering.answers import stored_document
 from fedqa.answering.document_index import DocumentIndex
 from fedqa.data.records import Document
 from fedqa.files import write_json
-from fedqa.store import Change, Store, UnknownId
+from fedqa.store import Change, Store
 
 _CHANGES = 1000  # read from the history at a time
 _CHARACTERS = 20_000  # of documents that are taken in at a time
-
-
-def stored_document(store: Store, id: str) -> Document | None:
-    """None if it has been removed."""
-    try:
-        return store.document(id).document
-    except UnknownId:
-        return None
 
 
 class Following:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
-import bm25s
 import numpy as np
 import numpy.typing as npt
 
@@ -33,6 +32,8 @@ def words(text: str) -> list[str]:
 
 def write_bulk(folder: Path, numbers: Sequence[int], texts: Sequence[str]) -> dict[str, float]:
     """Write the index of these entries, of which one has a word at least; what else is to be known about it."""
+    import bm25s  # where it is used: it brings SciPy and a compiler, and small indexes never need it
+
     cut = [words(text) for text in texts]
     bulk = bm25s.BM25(k1=_K1, b=_B, method="lucene", backend="numpy")
     bulk.index(cut, show_progress=False)
@@ -60,6 +61,8 @@ class _Bulk:
         self.numbers = np.empty(0, dtype=np.int64)
         self.average_length: float | None = None
         if derived:
+            import bm25s
+
             try:
                 self._index = bm25s.BM25.load(derived.path, mmap=True, load_corpus=False, backend="numpy")
                 self.numbers = np.load(derived.path / "numbers.npy", allow_pickle=False)
@@ -95,6 +98,10 @@ class _Recent:
     @property
     def average_length(self) -> float:
         return sum(self._lengths) / max(len(self._lengths), 1)
+
+    def having(self, word: str) -> int:
+        """How many entries have a word."""
+        return len(self._postings[word][0]) if word in self._postings else 0
 
     def postings(self, word: str, average_length: float) -> Postings:
         """With the part of BM25 that does not depend on the word's rarity as weights."""
@@ -144,6 +151,11 @@ class KeywordStore:
         least = np.partition(scores, len(scores) - k)[len(scores) - k] if len(scores) > k else 0
         found = np.flatnonzero((scores >= least) & (scores > 0))
         return best(self._numbers[found], scores[found], k)
+
+    def rarity(self, word: str) -> float:
+        """How much it says that an entry has this word: more, the fewer have it."""
+        having = len(self._bulk.postings(word).at) + self._recent.having(word)
+        return _rarity(len(self._bulk.numbers) + self.recent, having)
 
     def scores_of(self, question: str, numbers: Numbers) -> Floats:
         """Those of some entries that are here."""

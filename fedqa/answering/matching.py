@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
+from fedqa.answering.answers import Found
 from fedqa.answering.confidence import CANDIDATES, Asked, Confidence, calibrated
 from fedqa.data.passages import Passage
 from fedqa.data.records import Collection
@@ -16,18 +17,6 @@ from fedqa.skills.match import Match, MatchFeatures, Vectors
 from fedqa.skills.questions import judged_questions
 
 MAX_DEV = 200  # dev questions that the confidence is fitted to
-
-
-@dataclass(frozen=True)
-class Found:
-    """A passage, and the sentence of it (characters `start` to `end` of the document) that speaks to the question."""
-
-    passage: Passage
-    score: float
-    confidence: float
-    start: int
-    end: int
-    answer: tuple[int, int] | None = None  # the exact words, where a model has read them; else the sentence answers
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedqa.answering.answers import Found, passage_at
 from fedqa.answering.blending import PARTS, USUAL, Blend, Floats, Measured, confidences
 from fedqa.answering.confidence import CANDIDATES, Confidence
 from fedqa.answering.document_index import DocumentIndex
 from fedqa.answering.loaded import Loaded, match_scores
-from fedqa.answering.matching import Found
 from fedqa.answering.reading import Reading, read_in
-from fedqa.answering.vector_index import Candidate
-from fedqa.data.passages import Passage, passages
+from fedqa.data.passages import Passage
 from fedqa.data.records import Document, Span
 from fedqa.data.sentences import sentences
 
@@ -118,7 +117,7 @@ class Pipeline:
         seen: set[tuple[str, int]] = set()
         for piece, values in pieces:
             document = self.documents(piece.document)
-            passage = _passage_at(document, piece) if document else None
+            passage = passage_at(document, piece.start) if document else None
             if passage and (passage.document, passage.start) not in seen:
                 seen.add((passage.document, passage.start))
                 sentence = (piece.start, piece.end) if self.models.points is None else None
@@ -192,10 +191,6 @@ def _sentence(one: _Considered) -> Extent:
 def _text_of(one: _Considered) -> str:
     start, end = (offset - one.passage.start for offset in _sentence(one))
     return one.passage.text[start:end]
-
-
-def _passage_at(document: Document, piece: Candidate) -> Passage | None:
-    return next((part for part in passages(document) if part.start <= piece.start < part.end), None)
 
 
 def _overlaps(evidence: Sequence[Span], document: str, start: int, end: int) -> bool:

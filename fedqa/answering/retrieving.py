@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
+from fedqa.answering.answers import Found
 from fedqa.answering.confidence import CANDIDATES, Asked, Confidence, calibrated
-from fedqa.answering.matching import MAX_DEV, Found
+from fedqa.answering.matching import MAX_DEV
 from fedqa.answering.vector_index import Entry, Hit, IndexedDocument, VectorIndex
 from fedqa.data.passages import Passage, passages
 from fedqa.data.records import Collection, Document, Span

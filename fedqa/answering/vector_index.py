@@ -25,7 +25,7 @@ import numpy as np
 
 from fedqa.answering import dense_search
 from fedqa.answering.dense_search import Approximate, Ranked
-from fedqa.answering.entry_store import Derived, Entry, EntryStore, Moment, Numbers, Vectors, digest
+from fedqa.answering.entry_store import Derived, Entry, EntryStore, Moment, Numbers, Vectors, digest, made_for
 from fedqa.answering.entry_writer import SEGMENT_ROWS, EntryWriter, IndexedDocument
 from fedqa.answering.keyword_store import KeywordStore, words, write_bulk
 from fedqa.errors import ConfigError, DataError
@@ -107,6 +107,11 @@ class VectorIndex:
             raise ConfigError(f"the width of an index must be at least 1, got {width}")
         store = EntryStore(folder, width, encoder)
         return cls(store, encoder, approximate_above=approximate_above, segment_rows=segment_rows)
+
+    @classmethod
+    def existing(cls, folder: Path) -> "VectorIndex":
+        """The index in a folder, for whatever encoder it was made; raises DataError if there is none."""
+        return cls.open(folder, *made_for(folder))
 
     def close(self) -> None:
         """Let others write; there is nothing to save."""
@@ -196,6 +201,15 @@ class VectorIndex:
         _check_k(k)
         return self._store.read(lambda moment: self._hits(self._by_words(moment, questions, k)))
 
+    def rarities(self, question: str) -> dict[str, float]:
+        """For each word of a question, how much it says that an entry has it."""
+
+        def rarities(moment: Moment) -> dict[str, float]:
+            self._refresh_keywords(moment)
+            return {word: self._keywords.rarity(word) for word in words(question)}
+
+        return self._store.read(rarities)
+
     def candidates(self, vector: Vectors, question: str, k: int) -> list[Candidate]:
         """The best `k` entries by one question's vector, [1, width], and the best `k` by its words, in any order."""
         vector = self._checked(vector, "question")
@@ -226,8 +240,11 @@ class VectorIndex:
         return self._approximate[1].top(moment, vectors, k)
 
     def _by_words(self, moment: Moment, questions: Sequence[str], k: int) -> list[Ranked]:
-        self._keywords.refresh(moment, self._store.derived("keywords"), self._store.texts)
+        self._refresh_keywords(moment)
         return [self._keywords.top(question, k) for question in questions]
+
+    def _refresh_keywords(self, moment: Moment) -> None:
+        self._keywords.refresh(moment, self._store.derived("keywords"), self._store.texts)
 
     def _hits(self, rankings: Sequence[Ranked]) -> list[list[Hit]]:
         places = self._store.places({number for ranked in rankings for number in ranked.numbers.tolist()})

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from fedqa.federation.guard import REFUSALS
+from fedqa.federation.refusals import REFUSALS
 
 THIN = "\u202f"  # a narrow space that does not break: 12 345
 MINUS, TIMES, DASH = "\u2212", "\u00d7", "\u2013"

@@ -14,6 +14,11 @@ from typing import Literal
 FILE = "learning.jsonl"
 
 
+def silo_folder(run: Path, silo: str) -> Path:
+    """A silo's own folder in the folder of a run."""
+    return run / "silos" / silo
+
+
 @dataclass(frozen=True)
 class Learning:
     """After a round: the state of the silo's data it was trained on, and which checks its model gets right."""

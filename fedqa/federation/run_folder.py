@@ -23,6 +23,7 @@ from torch import Tensor
 
 from fedqa import __version__
 from fedqa.errors import RunError
+from fedqa.federation.learning import silo_folder
 from fedqa.files import read_tensors, write_json, write_tensors
 
 PACKAGES = ("torch", "transformers", "safetensors", "numpy", "bm25s")
@@ -69,7 +70,7 @@ class RunFolder:
         return self.path / "rounds.jsonl"
 
     def silo(self, name: str) -> Path:
-        return self.path / "silos" / name
+        return silo_folder(self.path, name)
 
     def write_environment(self) -> None:
         write_json(self.path / "environment.json", environment())

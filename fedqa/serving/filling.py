@@ -3,10 +3,7 @@
 
 from pathlib import Path
 
-from fedqa.config import Alliance, SiloEntry, load_project
 from fedqa.evaluation.words import plural
-from fedqa.opening import load_course
-from fedqa.runs import read_silo
 from fedqa.settings import Settings
 from fedqa.store import Imported, Store
 
@@ -17,6 +14,10 @@ def fill(settings: Settings, store: Store) -> Imported | None:
     """Read [data] into a store that is new, split as a training would split it; None if there is nothing to do."""
     if not settings.data or store.version:
         return None
+    # Only here: they bring PyTorch, for which a page whose store is full need not wait.
+    from fedqa.config import SiloEntry
+    from fedqa.runs import read_silo
+
     data = SiloEntry(settings.name, settings.data).silo_data()
     collection = read_silo(settings.name, data, settings.folder, _seed(settings))
     return store.add_collection(collection, source=data.sample or Path(data.path).name, who=IMPORTER)
@@ -30,6 +31,9 @@ def filled_words(imported: Imported) -> str:
 
 def _seed(settings: Settings) -> int:
     """What decides which questions are for testing: models must not have been trained on them elsewhere."""
+    from fedqa.config import Alliance, load_project  # as above
+    from fedqa.opening import load_course
+
     if settings.training:
         return load_project(settings.training.alliance).course.seed
     for run in settings.runs.values():

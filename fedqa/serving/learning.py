@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fedqa.federation.learning import noted
-from fedqa.federation.run_folder import RunFolder
+from fedqa.federation.learning import noted, silo_folder
 
 State = Literal["learned", "forgotten", "not yet"]
 
@@ -49,7 +48,7 @@ class Learning:
 
 def learnt(run: Path, silo: str) -> dict[str, Learning]:
     """By the example's id; examples that no training has met yet are not in it."""
-    lines = noted(RunFolder(run).silo(silo))
+    lines = noted(silo_folder(run, silo))
     rounds: dict[str, dict[int, bool]] = {}
     served: Mapping[str, bool] = {}
     last = 0

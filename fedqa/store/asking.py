@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
 from fedqa.data.door import usable_question, usable_title
 from fedqa.store import tables
@@ -20,26 +20,47 @@ MAX_ANSWER = 1_000_000  # characters of JSON
 
 
 def add(writing: Writing, new: NewAsked, who: str) -> int:
+    values = _values(writing, new) | {"who": who, "judged_by": ""}
+    id: int = writing.connection.execute(insert(_asked).values(values).returning(_asked.c.id)).scalar_one()
+    _note_quotes(writing, id, new, removed=values["answer_removed"])
+    return id
+
+
+def replace(writing: Writing, id: int, new: NewAsked) -> bool:
+    """Keep another answer in the place of the one a question had; False if that was judged or corrected."""
+    before = get(writing.connection, id)
+    if before.verdict or before.example:
+        return False
+    values = _values(writing, new)
+    writing.connection.execute(update(_asked).where(_asked.c.id == id).values(values))
+    writing.connection.execute(delete(tables.quotes).where(tables.quotes.c.asked == id))
+    _note_quotes(writing, id, new, removed=values["answer_removed"])
+    return True
+
+
+def _values(writing: Writing, new: NewAsked) -> dict[str, Any]:
     """An answer that quotes what is not in the store, because it was removed meanwhile, is not kept."""
     with at_the_door("the question"):
         question, model = usable_question(new.question), usable_title(new.model)
-    answer, quoted = _as_json(new.answer), sorted(set(_quoted(new.answer)))
-    removed = not _all_there(writing.connection, quoted)
-    values = {
+    answer, removed = _as_json(new.answer), not _all_there(writing.connection, _quotes(new))
+    return {
         "at": writing.at,
-        "who": who,
         "question": question,
         "answer": None if removed else answer,
         "confidence": _confidence(new.confidence),
         "model": model,
-        "judged_by": "",
         "answer_removed": removed,
     }
-    id: int = writing.connection.execute(insert(_asked).values(values).returning(_asked.c.id)).scalar_one()
-    if quoted and not removed:
-        rows = [{"document": document, "asked": id} for document in quoted]
+
+
+def _note_quotes(writing: Writing, id: int, new: NewAsked, *, removed: bool) -> None:
+    rows = [{"document": document, "asked": id} for document in _quotes(new)]
+    if rows and not removed:
         writing.connection.execute(insert(tables.quotes), rows)
-    return id
+
+
+def _quotes(new: NewAsked) -> list[str]:
+    return sorted(set(_quoted(new.answer)))
 
 
 def judge(writing: Writing, id: int, verdict: Verdict, who: str) -> None:

@@ -114,6 +114,11 @@ class Store:
         with self._database.writing() as writing:
             return asking.add(writing, asked, who)
 
+    def note_instead(self, id: int, asked: NewAsked) -> bool:
+        """Keep another answer to a question, unless it was judged or corrected: then False, and it stays."""
+        with self._database.writing() as writing:
+            return asking.replace(writing, id, asked)
+
     def asked(self, *, who: str | None = None, limit: int = 50, offset: int = 0) -> Listing[Asked]:
         """Newest first; with `who`, those of one person."""
         name = None if who is None else checked_who(who)

@@ -27,6 +27,7 @@ _TITLES = {
     422: "Something is missing",
     429: "That was too often",
     500: "Something went wrong here",
+    503: "This page is being stopped",
 }
 _PLAIN = {
     404: "There is no such page. Perhaps the address is old or not complete.",

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands before every room: the names this page answers to, and how much a request may carry."""
+"""What stands before every room: the names this page answers to, how much a request may carry, and the doors."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+import anyio
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedqa.web.failures import failure
-from fedqa.web.page import session_of
+from fedqa.web.page import page_of, session_of
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST_OF_STRANGERS = 64_000  # bytes; nobody who has not signed in needs more
 LARGEST = 1_000_000
+_KNOCK_S = 0.05  # between looks whether all rooms are open
+_STOPPED = "This page is being stopped, before this part of it was ready. Try again once it has been started."
 _WRONG_NAME = "This page does not answer to that name. Use the address you were given."
 
 
@@ -64,6 +68,28 @@ class BodyLimit:
             return LARGEST_OF_STRANGERS
         known = await run_in_threadpool(session_of, request)
         return self.largest.get(request.url.path, LARGEST) if known else LARGEST_OF_STRANGERS
+
+
+class Doors:
+    """Lets a request that is for none of the rooms so far wait until all are there."""
+
+    def __init__(self, app: ASGIApp, rooms: Sequence[BaseRoute]) -> None:
+        self.app, self.rooms = app, rooms  # which are more with time
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or await self._opened(scope):
+            await self.app(scope, receive, send)
+        else:
+            await failure(Request(scope), 503, _STOPPED)(scope, receive, send)
+
+    async def _opened(self, scope: Scope) -> bool:
+        """False: the page is being stopped instead."""
+        page = page_of(Request(scope))
+        while not page.complete and all(room.matches(scope)[0] == Match.NONE for room in self.rooms):
+            if page.stopping():
+                return False
+            await anyio.sleep(_KNOCK_S)
+        return True
 
 
 def _announced(request: Request) -> int:

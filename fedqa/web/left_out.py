@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedqa.data.records import Quarantined
-from fedqa.federation.run_folder import RunFolder
+from fedqa.federation.learning import silo_folder
 from fedqa.store import LeftOut, Listing, Store
-from fedqa.web.plain_words import pathless
+from fedqa.web.pathless import pathless
 
 
 def of_store(store: Store, *, limit: int, offset: int = 0) -> Listing[LeftOut]:
@@ -22,7 +22,7 @@ def of_store(store: Store, *, limit: int, offset: int = 0) -> Listing[LeftOut]:
 
 def of_run(folder: Path, silo: str) -> Sequence[Quarantined]:
     """What was wrong with the silo's data when they were last trained on."""
-    path = RunFolder(folder).silo(silo) / "quarantine.tsv"
+    path = silo_folder(folder, silo) / "quarantine.tsv"
     lines = path.read_text(encoding="utf-8").split("\n")[1:] if path.exists() else []
     cells = (line.split("\t") for line in lines)
     return [_seen(Quarantined(*row)) for row in cells if len(row) == 3]

@@ -25,9 +25,8 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from fedqa.answering.desk import Desk
+from fedqa.answering.reception import Reception
 from fedqa.errors import FedQAError
-from fedqa.serving.training import Trainings
 from fedqa.settings import Settings
 from fedqa.store import Person, Role, Session, Store
 from fedqa.web.cookies import Cookies
@@ -72,15 +71,16 @@ class MenuEntry:
 class Page:
     """The parts of a silo that its page shows, and how pages are made of them."""
 
-    def __init__(self, settings: Settings, store: Store, desk: Desk, trainings: Trainings) -> None:
+    def __init__(self, settings: Settings, store: Store, desk: Reception) -> None:
         self.settings = settings
         self.store = store
         self.people = store.people()
         self.desk = desk
-        self.trainings = trainings
         self.templates = environment()
         self.cookies = Cookies(settings.page.port)
         self.menu: Sequence[MenuEntry] = ()
+        self.complete = False  # are all rooms there? Some take seconds to import: see `app.py`
+        self.stopping: Callable[[], bool] = lambda: False  # then nobody need wait for them any more
         self._turns = anyio.CapacityLimiter(_AT_ONCE)
         self.sign_ins_by_name = Rate(8, per_s=300)
         self.sign_ins_by_address = Rate(40, per_s=300)

@@ -58,7 +58,6 @@ _TAGS = {
     "adapter": "adapter",
     "other": "other parts",
 }
-_WAY = re.compile(r"(?<![\w.<])(?:[A-Za-z]:|\.{1,2})?[/\\](?:[^\s/\\:;,'\"]+[/\\])*(?=[^\s/\\])")  # to a file
 _LAYER = re.compile(r"(enc|dec)\.(\d+)")
 
 
@@ -72,11 +71,6 @@ def amount(n: int) -> str:
 
 def numbers(n: int) -> str:
     return f"{amount(n)} number" if n == 1 else f"{amount(n)} numbers"
-
-
-def pathless(text: str) -> str:
-    """The text with files named by their last part alone: where they lie is nobody's business on a page."""
-    return _WAY.sub("", text)
 
 
 # -- what left -----------------------------------------------------------------------------------------------------

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A silo's page in this process: its store, its desk, its trainings, and a web server before them."""
+"""A silo's page in this process: its store, its desk, and a web server before them.
+
+The page is there at once. What models and trainings need takes seconds to import, and is imported while it is served;
+nothing that is imported here may bring PyTorch.
+"""
 
 import ipaddress
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -11,14 +16,14 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
-from fedqa.answering.desk import Desk
+from fedqa.answering.reception import Reception
 from fedqa.errors import ConfigError
 from fedqa.serving.filling import IMPORTER, fill, filled_words
-from fedqa.serving.training import Trainings
 from fedqa.settings import Settings, load_settings
 from fedqa.store import Store
-from fedqa.web.app import create_app
+from fedqa.web.app import create_app, open_rooms
 from fedqa.web.page import join_path
 
 _SHUTDOWN_S = 5  # for answers that are under way
@@ -31,8 +36,7 @@ class Parts:
 
     settings: Settings
     store: Store
-    desk: Desk
-    trainings: Trainings
+    desk: Reception
 
 
 def serve(silo_file: Path, *, host: str | None = None, port: int | None = None, say: Say = print) -> None:
@@ -44,22 +48,21 @@ def serve(silo_file: Path, *, host: str | None = None, port: int | None = None, 
         page = replace(page, port=listening.getsockname()[1])
         parts = open_things.enter_context(opened(replace(settings, page=page), say))
         greet(parts, say)
-        _run(parts, listening)
+        _run(parts, listening, say)
     say("Stopped.")
 
 
 @contextmanager
 def opened(settings: Settings, say: Say = lambda text: None) -> Iterator[Parts]:
-    """The parts of a page; [data] is read into the store if nothing has ever been in it."""
-    trainings = Trainings(settings)
+    """The parts of a page; [data] is read into the store if nothing has ever been in it. The desk is not open yet."""
     store = Store.open(settings.store)
     try:
         imported = fill(settings, store)
         if imported:
             say(filled_words(imported))
-        desk = Desk.open(settings, store)
+        desk = Reception(settings, store)
         try:
-            yield Parts(settings, store, desk, trainings)
+            yield Parts(settings, store, desk)
         finally:
             desk.close()
     finally:
@@ -107,7 +110,7 @@ def owner_link(store: Store, at: str) -> str | None:
 
 
 def greet(parts: Parts, say: Say) -> None:
-    """Say where the page is, who answers, and how to become its owner."""
+    """Say where the page is, and how to become its owner."""
     page = parts.settings.page
     at = address(page.host, page.port)
     if not is_loopback(page.host):
@@ -117,14 +120,46 @@ def greet(parts: Parts, say: Say) -> None:
             f"proxy with TLS before it. It answers to the names in [page] ({names})."
         )
     say(f"{page.title or parts.settings.name}: {at}/ (Ctrl-C stops it)")
-    say(f"Answers come from {parts.desk.model}.")
     link = owner_link(parts.store, at)
     if link:
         say(f"Nobody owns this page yet. Whoever opens this link first becomes its owner; it works once:\n{link}")
 
 
-def _run(parts: Parts, listening: socket.socket) -> None:
-    app = create_app(parts.settings, parts.store, parts.desk, parts.trainings)
+def _run(parts: Parts, listening: socket.socket, say: Say) -> None:
+    """Serve until somebody stops it, or until it turns out that the models cannot be loaded: that is raised."""
+    app = create_app(parts.settings, parts.store, parts.desk)
+    server = _server(app)
+    problems: list[Exception] = []
+    app.state.page.stopping = lambda: server.should_exit
+
+    def open_all() -> None:
+        try:
+            _open_all(parts, app, say)
+        except Exception as problem:
+            problems.append(problem)
+            server.should_exit = True
+
+    opening = threading.Thread(target=open_all, name="opening")
+    opening.start()
+    try:
+        # The server ends in good order on Ctrl-C, and then raises it again.
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+    finally:
+        parts.desk.close()  # now, so that it is not opened any more
+        opening.join()
+    if problems:
+        raise problems[0]
+
+
+def _open_all(parts: Parts, app: FastAPI, say: Say) -> None:
+    parts.desk.open()
+    if parts.desk.loaded:  # else it has been closed meanwhile
+        say(f"Answers come from {parts.desk.model}.")
+        open_rooms(app)  # last, because people ask first, and what they share has been imported by now
+
+
+def _server(app: FastAPI) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -132,9 +167,7 @@ def _run(parts: Parts, listening: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
-    # The server ends in good order on Ctrl-C, and then raises it again.
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When an answer is what people have said it is."""
 
-from fedqa.answering.assistant import Answer
+from fedqa.answering.answers import Answer
 from fedqa.answering.checking import is_right
 from fedqa.data.records import Example, Span
 

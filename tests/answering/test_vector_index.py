@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
 import os
 import signal
 import sqlite3
@@ -427,6 +428,31 @@ def test_another_encoder_or_width_is_refused(tmp_path: Path) -> None:
         VectorIndex.open(tmp_path, WIDTH, "encoder-b")
     with pytest.raises(DataError, match="opened for width 5"):
         VectorIndex.open(tmp_path, 5, "encoder-a")
+
+
+def test_an_index_is_opened_for_whatever_encoder_it_was_made(tmp_path: Path) -> None:
+    with opened(tmp_path / "a") as index:
+        index.add("a", entries("a", "first", "second"), rows(X, Y))
+    with VectorIndex.existing(tmp_path / "a") as index:
+        assert (index.facts().width, index.facts().encoder) == (WIDTH, "encoder-a")
+        assert found(index.search_words(["second"], 1)[0]) == ["a#1"]
+    with pytest.raises(DataError, match=r"there is no index in .*nowhere that can be read"):
+        VectorIndex.existing(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("keywords_above", [0, 2000])
+def test_rare_words_say_more_than_common_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keywords_above: int
+) -> None:
+    monkeypatch.setattr(vector_index, "KEYWORDS_ABOVE", keywords_above)
+    with opened(tmp_path) as index:
+        index.add("a", entries("a", "red apple", "red pear"), rows(X, Y))
+        index.tend()
+        index.add("b", entries("b", "green pear"), rows(Z))
+        # log(1 + (3 - n + 0.5) / (n + 0.5)) of 3 entries, of which n have the word
+        expected = {"red": math.log(1.6), "apple": math.log(8 / 3), "kiwi": math.log(8)}
+        assert index.rarities("Red apple, kiwi?") == pytest.approx(expected)
 
 
 def test_only_one_may_write_and_others_may_read(tmp_path: Path) -> None:

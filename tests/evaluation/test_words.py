@@ -6,7 +6,7 @@ import pytest
 
 import fedqa
 from fedqa.evaluation import words
-from fedqa.federation.guard import REFUSALS
+from fedqa.federation.refusals import REFUSALS
 
 THIN = "\u202f"
 

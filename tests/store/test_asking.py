@@ -3,7 +3,7 @@
 
 import pytest
 
-from fedqa.store import Listing, NewAsked, Store, StoreError, UnknownId
+from fedqa.store import Correction, Listing, NewAsked, Store, StoreError, UnknownId
 
 
 def test_a_question_is_kept_with_its_answer(store: Store) -> None:
@@ -32,6 +32,30 @@ def test_an_answer_is_judged_and_the_last_word_counts(store: Store) -> None:
     asked = store.asked_question(id)
     assert (asked.verdict, asked.judged_by) == ("wrong", "Cy")
     assert store.asked().items == (asked,)
+
+
+def test_another_answer_takes_the_place_of_one_that_nobody_has_judged(store: Store) -> None:
+    first, second = (store.add_document(text, "", source="", who="Ada").id for text in ("Six hours.", "Ten hours."))
+    id = store.note_asked(NewAsked("How long?", "Ben", {"document": first, "text": "Six"}, None, "keywords"))
+    assert store.note_instead(id, NewAsked("How long?", "Ben", {"document": second, "text": "Ten"}, 0.5, "a model"))
+    (asked,) = store.asked().items
+    assert (asked.id, asked.who, asked.confidence, asked.model) == (id, "Ben", 0.5, "a model")
+    store.remove_document(first, "Ada")  # which it no longer quotes
+    assert store.asked_question(id).answer == {"document": second, "text": "Ten"}
+    store.remove_document(second, "Ada")
+    assert store.asked_question(id).answer_removed
+
+
+def test_an_answer_that_was_judged_or_corrected_stays(store: Store) -> None:
+    document = store.add_document("Six hours.", "", source="", who="Ada").id
+    judged, corrected = (store.note_asked(NewAsked("How long?", "Ben", model="keywords")) for _ in range(2))
+    store.judge(judged, "right", "Ben")
+    store.correct(Correction("How long?", "Ada", document, 0, 3, "Six", asked=corrected))
+    for id in (judged, corrected):
+        assert not store.note_instead(id, NewAsked("How long?", "Ben", model="a model"))
+        assert store.asked_question(id).model == "keywords"
+    with pytest.raises(UnknownId, match="there is no asked question number"):
+        store.note_instead(corrected + 1, NewAsked("How long?", "Ben"))
 
 
 def test_what_cannot_be_is_refused(store: Store) -> None:

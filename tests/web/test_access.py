@@ -57,7 +57,7 @@ def test_a_room_whose_route_declares_no_role_cannot_be_opened(silo: Silo, monkey
     for room, place in ((careless, "/everything"), (hidden, "")):
         monkeypatch.setattr(application, "ROOMS", (*application.ROOMS[:1], Room(room)))
         with pytest.raises(AssertionError, match=f"{place}.* must take exactly one of anyone, reader, editor, owner"):
-            create_app(silo.settings, silo.store, silo.desk, silo.app.state.page.trainings)
+            create_app(silo.settings, silo.store, silo.desk)
 
 
 @pytest.mark.parametrize("role", ROLES)

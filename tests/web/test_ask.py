@@ -8,7 +8,8 @@ import httpx2
 import pytest
 from web_toys import GUIDE, Silo, Visitor
 
-from fedqa.answering.desk import Reply
+from fedqa.answering.answers import Reply
+from fedqa.answering.reception import BY_KEYWORDS
 from fedqa.store import Correction
 from fedqa.web.rooms.ask import Shown
 
@@ -184,3 +185,77 @@ def test_programs_get_the_same_answer(silo: Silo, reader: Visitor) -> None:
     listing = reader.get("/api/asked").json()
     assert listing["total"] == 1 and listing["items"][0]["verdict"] == "wrong"
     assert reader.post("/api/ask", json={"question": WARD, "k": 0}, headers=headers).status_code == 400
+
+
+# -- while the models are being loaded ---------------------------------------------------------------------------
+
+
+def test_an_answer_by_keywords_says_so_and_claims_no_sureness(silo: Silo, reader: Visitor) -> None:
+    silo.desk.loaded = silo.desk.ready = False
+    text = reader.submit("/", question=WARD).text
+    assert "Found by keywords. The models are being loaded;" in text and ">Ask again</button>" in text
+    assert "<mark>3 are from 14:00 to 19:00</mark>" in text
+    assert "sure" not in text and "percent" not in text and "still being taken in" not in text
+    (noted,) = silo.store.asked(who="Rita").items
+    assert noted.model == BY_KEYWORDS and noted.confidence is None and noted.answer is not None
+
+
+def test_that_keywords_find_nothing_does_not_mean_that_there_is_no_answer(silo: Silo, reader: Visitor) -> None:
+    silo.desk.loaded = False
+    text = reader.submit("/", question="Xyzzy?").text
+    assert "No passage has a word of the question" in text and "No answer in your documents" not in text
+    assert 'action="/judge"' not in text
+
+
+def test_what_people_have_answered_comes_first_then_too(silo: Silo, reader: Visitor) -> None:
+    silo.store.correct(Correction(WARD, "Edda"))
+    silo.desk.loaded = False
+    text = reader.submit("/", question=WARD).text
+    assert text.index("Answered by people here") < text.index("What keywords find")
+
+
+def test_the_models_answer_takes_the_place_of_that_by_keywords_and_counts_once(silo: Silo, reader: Visitor) -> None:
+    silo.desk.loaded = False
+    asked, other = _asked(reader, silo, WARD), _asked(reader, silo, "Where is the pharmacy?")
+    rate = silo.app.state.page.questions
+    while rate.allows("Rita"):
+        pass
+    assert reader.submit("/", question=WARD, again=asked).status_code == 429, "by keywords again"
+    silo.desk.loaded = True
+    text = reader.submit("/", question=WARD, again=asked).text
+    assert "Found by keywords" not in text and "Very sure" in text and f'name="asked" value="{asked}"' in text
+    noted = silo.store.asked(who="Rita").items
+    assert [(one.id, one.model) for one in noted] == [(other, BY_KEYWORDS), (asked, "a toy, round 2")]
+    assert reader.submit("/", question=WARD, again=asked).status_code == 429, "that has been done"
+    assert reader.submit("/", question="Another?", again=other).status_code == 429, "not the same question"
+
+
+def test_an_answer_by_keywords_that_was_judged_stays(silo: Silo, reader: Visitor, editor: Visitor) -> None:
+    silo.desk.loaded = False
+    asked = _asked(reader, silo, WARD)
+    reader.submit("/judge", asked=asked, verdict="wrong")
+    silo.desk.loaded = True
+    assert editor.submit("/", question=WARD, again=asked).status_code == 404, "it is somebody else's"
+    reader.submit("/", question=WARD, again=asked)
+    noted = silo.store.asked(who="Rita").items
+    assert [(one.model, one.verdict) for one in noted] == [("a toy, round 2", None), (BY_KEYWORDS, "wrong")]
+
+
+def test_an_answer_by_keywords_can_be_corrected(silo: Silo, editor: Visitor) -> None:
+    silo.desk.loaded = False
+    asked = _asked(editor, silo, WARD)
+    assert "data-before" in editor.get(f"/correct?asked={asked}").text  # the place that was found
+    start = GUIDE.index("14:00")
+    place = {"document": silo.guide, "start": start, "end": start + 5, "text": "14:00"}
+    assert editor.submit("/correct", question=WARD, asked=asked, **place).status_code == 303
+    assert silo.store.asked_question(asked).example
+
+
+def test_programs_are_told_that_an_answer_is_provisional(silo: Silo, reader: Visitor) -> None:
+    headers = {"X-Token": reader.token()}
+    silo.desk.loaded = False
+    first = reader.post("/api/ask", json={"question": WARD}, headers=headers).json()
+    silo.desk.loaded = True
+    second = reader.post("/api/ask", json={"question": WARD, "again": first["asked"]}, headers=headers).json()
+    assert (first["reply"]["provisional"], second["reply"]["provisional"]) == (True, False)
+    assert first["asked"] == second["asked"]

@@ -111,5 +111,7 @@ def test_a_program_signs_in_and_out(stranger: Visitor) -> None:
     assert stranger.get("/api/me", headers=headers).status_code == 401
 
 
-def test_whether_the_page_is_ready_is_no_secret(stranger: Visitor) -> None:
-    assert stranger.get("/api/health").json() == {"ready": True}
+def test_whether_the_page_is_ready_is_no_secret(silo: Silo, stranger: Visitor) -> None:
+    assert stranger.get("/api/health").json() == {"loaded": True, "ready": True}
+    silo.desk.loaded = silo.desk.ready = False
+    assert stranger.get("/api/health").json() == {"loaded": False, "ready": False}

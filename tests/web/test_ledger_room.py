@@ -12,7 +12,7 @@ from web_toys import Silo, Visitor
 
 from fedqa.federation.ledger import Ledger
 from fedqa.federation.messages import Contribution, Refusal
-from fedqa.web.app import create_app
+from fedqa.web.app import whole_app
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_kinds_times_and_runs_are_text_whatever_they_look_like(tmp_path: Path, n
     evil = north.run.with_name("<i>run")
     north.run.rename(evil)
     settings = replace(north.settings, runs={"match": evil}, training=None)
-    north.app = create_app(settings, north.store, None, north.trainings)  # type: ignore[arg-type]
+    north.app = whole_app(settings, north.store, None)  # type: ignore[arg-type]
     page = north.visitor("reader").get("/ledger").text
     for code in ("<script>x", "<img src", '"><b>', "<i>run"):
         assert code not in page

@@ -8,7 +8,8 @@ from fedqa.federation.channels import CHANNELS
 from fedqa.federation.ledger import Row
 from fedqa.federation.wire import KINDS as MESSAGES
 from fedqa.inspection import preview
-from fedqa.web.plain_words import IN_CLEAR, KINDS, amount, course_said, pathless, said
+from fedqa.web.pathless import pathless
+from fedqa.web.plain_words import IN_CLEAR, KINDS, amount, course_said, said
 
 
 def row(kind: str, *, round_number: int = 3, tensors: object = None, size: int = 5_200_000) -> Row:

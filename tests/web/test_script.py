@@ -129,6 +129,46 @@ def test_a_hint_is_shown_only_when_the_answer_takes_long(browser: Browser) -> No
         assert window.is_hidden("[data-waiting]")
 
 
+def test_an_answer_by_keywords_is_replaced_by_itself(browser: Browser) -> None:
+    browser.silo.desk.loaded = False
+    with browser.window("reader", 390) as window:
+        window.goto(browser.address)
+        window.fill("#question", "Where is the pharmacy?")
+        window.keyboard.press("Enter")
+        window.wait_for_selector("#reply .provisional")
+        assert "their answer will be here in a few seconds" in window.inner_text("#reply .provisional")
+        assert window.is_hidden("#reply .provisional button")
+        assert window.inner_text("#reply mark") == "is on the ground floor"
+        assert window.evaluate(CONTRAST) == []
+        assert window.evaluate("document.documentElement.scrollWidth") <= 390
+        window.fill("#question", "What I ask ne")  # somebody goes on typing
+        window.focus("#reply .source a")
+        window.wait_for_timeout(1200)  # in which it is looked whether the models are there
+        assert window.is_visible("#reply .provisional")
+        browser.silo.desk.loaded = True
+        window.wait_for_selector("#reply .sure")
+        assert window.query_selector("#reply .provisional") is None
+        assert window.input_value("#question") == "What I ask ne"
+        assert window.evaluate("document.activeElement.id") == "reply"
+        window.click("button:text-is('Right')")
+        window.wait_for_selector("text=Thank you")
+    (asked,) = browser.silo.store.asked().items
+    assert (asked.model, asked.verdict) == ("a toy, round 2", "right")
+
+
+def test_an_answer_by_keywords_is_asked_again_without_a_script(browser: Browser) -> None:
+    browser.silo.desk.loaded = False
+    with browser.window("reader", java_script_enabled=False) as window:
+        window.goto(browser.address)
+        window.fill("#question", "Where is the pharmacy?")
+        window.keyboard.press("Enter")
+        assert "in a few seconds they can answer" in window.inner_text("#reply .provisional")
+        browser.silo.desk.loaded = True
+        window.click("text=Ask again")
+        assert window.is_visible("#reply .sure") and window.is_hidden("#reply .provisional")
+    assert [asked.model for asked in browser.silo.store.asked().items] == ["a toy, round 2"]
+
+
 def test_selected_text_is_sent_in_code_points(browser: Browser) -> None:
     document = browser.silo.store.add_document(EMOJI, "Emoji", source="x", who="Edda")
     with browser.window() as window:

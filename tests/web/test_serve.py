@@ -38,16 +38,45 @@ def test_the_page_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     ) as process:
         assert process.stdout
-        lines = [process.stdout.readline().strip() for _ in range(5)]
+        lines = [process.stdout.readline().strip() for _ in range(4)]
         assert lines[0] == "Read 20 documents and 20 examples into the store."
         (at,) = re.findall(r"^north: (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops it\)$", lines[1])
-        assert lines[2] == "Answers come from the embedded model, untrained."
-        assert lines[3].startswith("Nobody owns this page yet.") and lines[4].startswith(f"{at}/join?invitation=")
-        assert '"ready":true' in get(f"{at}/api/health")
-        assert "password" in get(lines[4])
+        assert lines[2].startswith("Nobody owns this page yet.") and lines[3].startswith(f"{at}/join?invitation=")
+        assert "password" in get(lines[3])
+        assert process.stdout.readline() == "Answers come from the embedded model, untrained.\n"
+        assert get(f"{at}/api/health") == '{"loaded":true,"ready":true}'
+        assert "password" in get(f"{at}/training")  # a room that came later; strangers are sent to sign in
         process.send_signal(signal.SIGINT)
         rest, problems = process.communicate(timeout=60)
     assert (process.returncode, rest, problems) == (0, "Stopped.\n", "")
+
+
+@pytest.mark.slow
+def test_a_page_whose_models_cannot_be_loaded_ends_and_says_why(tmp_path: Path) -> None:
+    filled(write_silo(tmp_path)).close()
+    settings = write_silo(tmp_path, '[runs]\nmatch = "nowhere"\n')
+    command = [sys.executable, "-m", "fedqa", "serve", str(settings.path), "--port", "0"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    where = tmp_path / "nowhere"
+    assert done.returncode == 2
+    assert done.stderr == f"fedqa: {where} does not exist; give the folder that `fedqa train --out` was given\n"
+    assert "Stopped." not in done.stdout
+
+
+def test_a_training_that_cannot_be_ends_the_page_too(tmp_path: Path) -> None:
+    filled(write_silo(tmp_path)).close()
+    settings = write_silo(tmp_path, '[training]\nalliance = "nowhere.toml"\n')
+    said: list[str] = []
+    with pytest.raises(ConfigError, match=r"there is no file .*nowhere\.toml"):
+        serve(settings.path, port=0, say=said.append)
+    assert said[0].startswith("north: http://127.0.0.1:")
+
+
+def test_nothing_heavy_is_imported_before_the_page_is_there() -> None:
+    heavy = ("torch", "transformers", "scipy", "sqlglot", "safetensors", "nvflare", "bm25s")
+    code = f"import sys, fedqa.cli, fedqa.web.serve; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_page_with_an_owner_prints_no_link(tmp_path: Path) -> None:
@@ -76,7 +105,9 @@ def test_a_port_in_use_is_told_before_anything_else(tmp_path: Path) -> None:
 def test_opening_fills_the_store_and_closes_all_of_it(tmp_path: Path) -> None:
     said: list[str] = []
     with opened(write_silo(tmp_path), said.append) as parts:
-        assert parts.desk.ready and parts.store.documents().total == 20
+        assert not parts.desk.loaded and parts.store.documents().total == 20
+        parts.desk.open()
+        assert parts.desk.ready
     assert said == ["Read 20 documents and 20 examples into the store."]
     with Store.open(tmp_path / "north.sqlite") as store:
         assert store.documents().total == 20

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 
-from fedqa.answering.assistant import Answer
-from fedqa.answering.desk import Reply
+from fedqa.answering.answers import Answer, Reply
+from fedqa.answering.reception import BY_KEYWORDS
 from fedqa.data.door import MAX_QUESTION
 from fedqa.data.records import Span
 from fedqa.errors import DataError
@@ -47,8 +47,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class AskBody:
+    """`again` is the number of this question if it was answered by keywords: the new answer takes that one's place."""
+
     question: str
     k: int = 3
+    again: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,13 @@ def router(page: Page) -> APIRouter:
         return page.show(request, "ask.html", 200, **_empty(page, person))
 
     @routes.post("/", include_in_schema=False)
-    async def ask(request: Request, person: Reader, question: Annotated[str, Form()] = "") -> Response:
-        answered = await page.heavy(answer, page, person, question, 3)
+    async def ask(
+        request: Request,
+        person: Reader,
+        question: Annotated[str, Form()] = "",
+        again: Annotated[int | None, Form()] = None,
+    ) -> Response:
+        answered = await page.heavy(answer, page, person, AskBody(question, again=again))
         values = await page.heavy(_view, page, person, answered)
         return page.show(request, "ask_piece.html" if wants_piece(request) else "ask.html", 200, **values)
 
@@ -82,7 +90,7 @@ def router(page: Page) -> APIRouter:
     @routes.post("/api/ask", tags=["ask"])
     async def api_ask(person: Reader, body: AskBody) -> Answered:
         """Answer a question from the silo's documents."""
-        return await page.heavy(answer, page, person, body.question, body.k)
+        return await page.heavy(answer, page, person, body)
 
     @routes.post("/api/judge", tags=["ask"], status_code=204)
     def api_judge(person: Reader, body: JudgeBody) -> None:
@@ -101,19 +109,33 @@ def router(page: Page) -> APIRouter:
     return routes
 
 
-def answer(page: Page, person: Person, question: str, k: int) -> Answered:
+def answer(page: Page, person: Person, body: AskBody) -> Answered:
     """Ask the desk and note it down."""
-    question = " ".join(question.split())
+    question, k = " ".join(body.question.split()), body.k
     if not question:
         raise DataError("the question is empty; type what you would like to know")
     if len(question) > MAX_QUESTION:
         raise DataError(f"the question has {len(question)} characters; at most {MAX_QUESTION} are read, shorten it")
     if not 1 <= k <= 20:
         raise DataError(f"k is how many answers to give, from 1 to 20; got {k}")
-    if not page.questions.allows(person.name):
+    before = _by_keywords(page, person, question, body.again)
+    # What was answered by keywords may be asked once more of the models without being counted again.
+    if not (before and page.desk.loaded) and not page.questions.allows(person.name):
         raise TooOften(f"more than {page.questions.most} questions within a minute; wait a little, then ask again")
     reply = page.desk.ask(question, k)
-    return Answered(page.store.note_asked(_note(reply, person)), reply)
+    note = _note(reply, person)
+    if before and page.store.note_instead(before, note):
+        return Answered(before, reply)
+    return Answered(page.store.note_asked(note), reply)
+
+
+def _by_keywords(page: Page, person: Person, question: str, again: int | None) -> int | None:
+    """The number of this question as it was answered by keywords, if nobody has judged or corrected that answer."""
+    if again is None:
+        return None
+    asked = own(page, person, again)
+    same = asked.question == question and asked.model == BY_KEYWORDS
+    return asked.id if same and not asked.verdict and not asked.example else None
 
 
 def own(page: Page, person: Person, asked: int) -> Asked:
@@ -133,7 +155,7 @@ def _note(reply: Reply, person: Person) -> NewAsked:
         question=reply.question,
         who=person.name,
         answer=_place(first) if first else None,
-        confidence=first.confidence if first else None,
+        confidence=first.confidence if first and not reply.provisional else None,
         model=reply.model,
     )
 
@@ -156,7 +178,7 @@ def _empty(page: Page, person: Person) -> dict[str, object]:
     return {
         "recent": newest[:_RECENT],
         "documents": page.store.documents(limit=0).total,
-        "ready": page.desk.ready,
+        "ready": page.desk.ready or not page.desk.loaded,  # before that, the answer itself says where it comes from
         "given": None,
         "question": "",
     }

@@ -38,7 +38,8 @@ class Me:
 
 @dataclass(frozen=True)
 class Health:
-    ready: bool  # are the models loaded?
+    loaded: bool  # do the models answer? Before, answers are found by keywords
+    ready: bool  # do they answer from all documents?
 
 
 def router(page: Page) -> APIRouter:
@@ -122,7 +123,7 @@ def _add_api(routes: APIRouter, page: Page) -> None:
     @routes.get("/api/health", tags=["session"])
     def api_health(person: Anyone) -> Health:
         """For whoever watches over the machine."""
-        return Health(page.desk.ready)
+        return Health(page.desk.loaded, page.desk.ready)
 
 
 def _log_in(page: Page, request: Request, given: SignInBody, path: str) -> Response:

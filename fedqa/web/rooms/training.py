@@ -13,14 +13,14 @@ from starlette.responses import Response
 from fedqa.data.records import Quarantined
 from fedqa.errors import ConfigError, FedQAError, RunError
 from fedqa.serving.approvals import Decision
-from fedqa.serving.training import TrainingStatus
+from fedqa.serving.training import Trainings, TrainingStatus
 from fedqa.store import ORIGINS, Origin
 from fedqa.web.corrections import Corrections, corrections
 from fedqa.web.courses import Courses, Shown
 from fedqa.web.curves import drawing, frame
 from fedqa.web.left_out import of_run, of_store
 from fedqa.web.page import Owner, Page, Reader
-from fedqa.web.plain_words import pathless
+from fedqa.web.pathless import pathless
 from fedqa.web.trained import Compared, RoundLine, Trained, seconds_left, trained
 
 MOST_LEFT_OUT = 1000  # records that are shown of those that could not be read in
@@ -88,8 +88,9 @@ class Room:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.silo = page.settings.name
-        self.plan = page.trainings.plan
-        self._courses = Courses(self.plan.alliance, page.trainings.approvals) if self.plan else None
+        self.trainings = Trainings(page.settings)
+        self.plan = self.trainings.plan
+        self._courses = Courses(self.plan.alliance, self.trainings.approvals) if self.plan else None
 
     @property
     def courses(self) -> Courses:
@@ -100,7 +101,7 @@ class Room:
     def start(self, who: str) -> TrainingStatus:
         self.courses.course()  # one that cannot be read is said as it is everywhere on this page
         try:
-            return self.page.trainings.start(who)
+            return self.trainings.start(who)
         except FedQAError as problem:
             raise RunError(pathless(str(problem))) from None
 
@@ -119,7 +120,7 @@ class Room:
     def _seen(self) -> tuple[TrainingState, Trained | None]:
         store, run, answered = self.page.store, self.plan.run if self.plan else None, self.page.desk.checked
         try:
-            made_here, status = corrections(store, run, self.silo, answered), self.page.trainings.status()
+            made_here, status = corrections(store, run, self.silo, answered), self.trainings.status()
             found = trained(run, self.silo) if run else None
         except (FedQAError, ValueError, KeyError):  # a file that somebody changed; the texts of errors name folders
             nothing = TrainingStatus("failed", 0, 0, self.plan.silos if self.plan else (), 0.0, UNREADABLE)
@@ -169,7 +170,7 @@ def _add_actions(routes: APIRouter, page: Page, room: Room) -> None:
 
     @routes.post("/training/stop", include_in_schema=False)
     def stop(request: Request, person: Owner) -> Response:
-        page.trainings.stop(person.name)
+        room.trainings.stop(person.name)
         return page.go(request, "/training", said="The training was stopped. The rounds it has done stay done.")
 
     @routes.post("/training/approve", include_in_schema=False)
@@ -217,7 +218,7 @@ def _add_api(routes: APIRouter, page: Page, room: Room) -> None:
     @routes.post("/api/training/stop", tags=["training"])
     def api_stop(person: Owner) -> TrainingStatus:
         """End the training that is running; the rounds it has done stay done."""
-        return page.trainings.stop(person.name)
+        return room.trainings.stop(person.name)
 
 
 @dataclass(frozen=True)

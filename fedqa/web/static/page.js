@@ -4,9 +4,16 @@
 
 const WAIT_BEFORE_HINT = 300; // milliseconds
 const POLL_EVERY = 2000;
+const LOOK_EVERY = 500;
 
 const one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// What is shown to those with a script and to those without.
+function withScript(within, there = true) {
+  for (const shown of all("[data-with-script]", within)) shown.hidden = !there;
+  for (const shown of all("[data-without-script]", within)) shown.hidden = there;
+}
 
 // ---- Pieces of pages that the server sends ----
 
@@ -63,6 +70,36 @@ function showReply(body, reply) {
   if (!pieces.length) reply.replaceChildren(...body.childNodes);
   for (const fresh of pieces) one(`#${fresh.id}`).replaceChildren(...fresh.childNodes);
   one("main .said")?.remove();
+  renewReply();
+}
+
+const pause = (milliseconds) => new Promise((go) => setTimeout(go, milliseconds));
+
+async function modelsAreLoaded() {
+  const answer = await fetch("/api/health");
+  return (await answer.json()).loaded;
+}
+
+// An answer by keywords gives way to the models' own as soon as these are loaded. What is being typed stays.
+async function renewReply() {
+  const reply = one("#reply"), form = reply && one("form[data-again]", reply);
+  if (!form) return;
+  withScript(form);
+  while (form.isConnected) {
+    await pause(LOOK_EVERY);
+    try {
+      if (document.hidden || !(await modelsAreLoaded())) continue;
+      const body = await send(form);
+      if (!body || !form.isConnected) return;
+      if (!all("[data-piece]", body).length) return withScript(form, false); // refused: the person may try
+      const focused = reply.contains(document.activeElement);
+      showReply(body, reply);
+      if (focused) reply.focus();
+      return;
+    } catch {
+      await pause(POLL_EVERY); // the page is being restarted, perhaps; it is asked again
+    }
+  }
 }
 
 async function judge(form) {
@@ -327,8 +364,8 @@ class Chooser {
 const here = one(".top [aria-current]");
 if (here) here.closest("nav").scrollLeft = here.offsetLeft + here.offsetWidth / 2 - innerWidth / 2;
 
-for (const shown of all("[data-with-script]")) shown.hidden = false;
-for (const shown of all("[data-without-script]")) shown.hidden = true;
+withScript(document);
+renewReply();
 for (const form of all("form[data-correct]")) if (one("[data-choose]", form)) new Chooser(form);
 one("[data-question]")?.addEventListener("input", (event) => {
   for (const copy of all("[data-question-copy]")) copy.value = event.target.value;
