@@ -30,9 +30,9 @@ from fedqa.models.backbones import Backbone, frozen_below, load_backbone
 from fedqa.models.patches import patched
 from fedqa.seeds import derive
 from fedqa.skills import make_skill
-from fedqa.skills.parse import ParseFeatures
+from fedqa.skills.parse import Parse
 from fedqa.skills.silo_texts import NO_TEXTS, Texts, silo_texts
-from fedqa.skills.skill import Skill
+from fedqa.skills.skill import Features, Skill
 from fedqa.skills.texts import check_length
 
 
@@ -111,12 +111,16 @@ class Setting:
         with _naming(name):
             # First the checks: what is not trained on this time is checked all the same.
             taken = self._replayed(name, with_checks(collection), SiloState(folder / "state"))
-            features = skill.prepare(taken, self.backbone, derive(self.course.seed, "features", name))
-        if isinstance(features, ParseFeatures):
-            features = replace(features, database=self.databases.get(name, ""))
+            features = self._features(name, taken)
         approved = frozenset({self.course.fingerprint})  # whoever holds all the silos' data has approved
         texts = self._texts(taken) if self.course.needs_texts else NO_TEXTS
         return Silo(name, self.course, skill, features, collection, self.workshop, folder, approved, texts)
+
+    def _features(self, name: str, collection: Collection) -> Features:
+        skill, seed = self.skills[name], derive(self.course.seed, "features", name)
+        if isinstance(skill, Parse):
+            return skill.prepare(collection, self.backbone, seed, database=self.databases.get(name, ""))
+        return skill.prepare(collection, self.backbone, seed)
 
     def _texts(self, collection: Collection) -> Texts:
         """A silo's texts without its labels, for what the course does with them."""

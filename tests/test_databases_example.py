@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fedqa.answering.querying import Querying
 from fedqa.cli import app
 from fedqa.config import load_project
+from fedqa.databases.contents import contents_of
 from fedqa.errors import ConfigError
 from fedqa.evaluation.run_scores import best_of_both, load_run
 from fedqa.runs import databases_of, read_silo, train
@@ -58,6 +59,15 @@ def test_execution_accuracy_is_shown_by_silo_and_in_all(run: Path) -> None:
     shown = CliRunner().invoke(app, ["evaluate", str(run)])
     assert shown.exit_code == 0, shown.output
     assert "best EX" in shown.stdout and "agree with result.json" in shown.stdout
+
+
+def test_values_that_were_looked_up_and_invented_with_stay_out_of_the_run_folder(run: Path) -> None:
+    contents = contents_of(run.parent / "sample" / "bank.sqlite")
+    names = contents.texts["customers", "full_name"]
+    assert len(names) > 20
+    for file in (file for file in run.rglob("*") if file.is_file()):
+        text = file.read_bytes()
+        assert not [name for name in names if name.encode() in text], file
 
 
 def test_runs_are_compared_wherever_their_databases_are(run: Path) -> None:

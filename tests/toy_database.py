@@ -25,6 +25,7 @@ keep_optimiser = true
 
 [skills.parse]
 dropout = 0.0
+links = false  # too few questions to learn what to do without one
 
 [evaluation]
 every = 2

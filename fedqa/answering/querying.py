@@ -104,6 +104,8 @@ class Querying:
         with one_thread():
             model = model_at(silo, point)
         opened = Database.open(database, limits) if database else None
+        if database and database != features.database:
+            features = skill.with_database(features, database)
         return cls(silo.name, skill, model, features, read_schema(document.text), opened)
 
     @classmethod
@@ -116,7 +118,8 @@ class Querying:
             raise ConfigError(f"{folder} is a model alone; name the database to ask: --database PATH or URL")
         opened = Database.open(database, limits)
         with one_thread():
-            features = parser.skill.asking(schema_text(opened.schema()), parser.backbone, parser.longest)
+            schema = schema_text(opened.schema())
+            features = parser.skill.asking(schema, parser.backbone, parser.longest, database=database)
         return cls(parser.silo, parser.skill, parser.model, features, opened.schema(), opened)
 
     def ask(self, question: str, *, beams: int = BEAMS, prefer_rows: bool = True) -> QueryAnswer:

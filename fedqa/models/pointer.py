@@ -10,8 +10,10 @@ the output nor its training says anything of a silo's vocabulary.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,6 +40,7 @@ from fedqa.models.tagged import TaggedModel, Tags
 from fedqa.models.tagging import is_norm, layers_of, retagged
 
 END = Step(SYMBOL, 0)  # the first symbol is the end; it also stands for the start
+_SHARE = 0.5  # of an item in the words that mean it, at first
 _UNLIKELY = math.log(1e-3)  # below it, no piece is looked for: telling thirty thousand apart costs as much as a step
 
 
@@ -56,6 +59,44 @@ class Copying(nn.Module):
         return scores / math.sqrt(states.shape[-1])
 
 
+class Linking(nn.Module):
+    """What links between words and items add to both (after Wang et al. 2020, but far smaller): a vector for each kind
+    to the first and the last token of the words and to the item, and a share of the item to all tokens of the words.
+
+    Without links it changes nothing. In training, some sources go without, as many as `dropout` says: what is asked
+    later may be in no table.
+    """
+
+    def __init__(self, kinds: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.kinds, self.dropout = kinds, dropout
+        self.first, self.last, self.item = (nn.Parameter(torch.zeros(kinds, width)) for _ in range(3))
+        self.share = nn.Parameter(torch.full((kinds, width), _SHARE))
+
+    def forward(self, memory: Memory, links: Tensor) -> Memory:
+        """The memory with what links [links, 5] add to it: row, first word, last word, item and kind of each."""
+        if self.training and self.dropout:
+            links = links[torch.rand(len(memory.text), device=links.device)[links[:, 0]] >= self.dropout]
+        row, first, last, item, kind = links.unbind(dim=1)
+        begin, end = memory.words[row, first, 0], memory.words[row, last, 1]
+        parts = self._parts(memory, links, begin, end).unsqueeze(-1)  # [links, length, 1]
+        shares = parts * (memory.items[memory.group[row], item] * self.share[kind]).unsqueeze(1)
+        text = memory.text.index_add(0, row, shares)
+        text = text.index_put((row, begin), self.first[kind], accumulate=True)
+        text = text.index_put((row, end), self.last[kind], accumulate=True)
+        flags = text.new_zeros(len(text), memory.items.shape[1], self.kinds)
+        flags[row, item, kind] = 1.0
+        return replace(memory, text=text, flags=flags, flag_vectors=self.item)
+
+    def _parts(self, memory: Memory, links: Tensor, begin: Tensor, end: Tensor) -> Tensor:
+        """Of each link the tokens it covers, [links, length]; those of the same kind at one token sum to one."""
+        at = torch.arange(memory.text.shape[1], device=links.device)
+        covered = ((at >= begin.unsqueeze(1)) & (at <= end.unsqueeze(1))).to(memory.text.dtype)
+        alike = links[:, 0] * self.kinds + links[:, 4]
+        total = covered.new_zeros(len(memory.text) * self.kinds, len(at)).index_add(0, alike, covered)
+        return covered / total[alike].clamp(min=1)
+
+
 class Pointer(nn.Module):
     """`symbols` is their number, the first being the end; a span is at most `longest_span` words."""
 
@@ -66,6 +107,7 @@ class Pointer(nn.Module):
         symbols: int,
         item_kinds: int,
         longest_span: int,
+        link_kinds: int,
         decoder_layers: int,
         dropout: float,
         train_encoder: bool,
@@ -89,6 +131,7 @@ class Pointer(nn.Module):
         with torch.no_grad():
             self.spelling.weight.copy_(torch.eye(width))
         self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
+        self.linking = Linking(link_kinds, width, dropout) if link_kinds else None
 
     # -- reading
 
@@ -99,7 +142,7 @@ class Pointer(nn.Module):
         device, padded = text.device, pad_sequence(items, batch_first=True)
         counts = torch.tensor([len(group) for group in items], device=device)
         words = [torch.from_numpy(source.words) + self.framing.before for source in sources]
-        return Memory(
+        memory = Memory(
             text + self.kinds.weight[-1],
             mask,
             padded,
@@ -108,6 +151,7 @@ class Pointer(nn.Module):
             pad_sequence(words, batch_first=True).to(device),
             torch.tensor([len(source.words) for source in sources], device=device),
         )
+        return memory if self.linking is None else self.linking(memory, _links(sources, device))
 
     def _encoded(self, inputs: dict[str, Tensor]) -> Tensor:
         device = self.bias.device
@@ -164,7 +208,7 @@ class Pointer(nn.Module):
             inputs = inputs.index_put(_places(pieces), F.embedding(index[pieces], self._words))
         if items.any():
             rows, _ = at = _places(items)
-            inputs = inputs.index_put(at, self.item.input(memory.items)[memory.group[rows], index[items]])
+            inputs = inputs.index_put(at, memory.mapped_items(self.item.input)[rows, index[items]])
         if spans.any():
             rows, _ = at = _places(spans)
             first, more = index[spans] // self.longest_span, index[spans] % self.longest_span
@@ -174,16 +218,16 @@ class Pointer(nn.Module):
         return inputs
 
     def _keys(self, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-        """Of items [groups, items, hidden], and of the first and the last token of words [rows, words, hidden]."""
+        """Of items [rows, items, hidden], and of the first and the last token of words [rows, words, hidden]."""
         rows = torch.arange(len(memory.text), device=memory.text.device).unsqueeze(1)
         begins, ends = (memory.text[rows, memory.words[..., i]] for i in (0, 1))
-        return self.item.key(memory.items), self.first.key(begins), self.last.key(ends)
+        return memory.mapped_items(self.item.key), self.first.key(begins), self.last.key(ends)
 
     def _scores(self, memory: Memory, states: Tensor, keys: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Of symbols, of a piece, of items and of spans: [rows, steps, symbols + 1 + items + words * longest_span]."""
         of_items, begins, ends = keys
         symbols = F.linear(states, self.symbols.weight, self.bias)
-        items = self.item.scores(states, of_items[memory.group])
+        items = self.item.scores(states, of_items)
         items = items.masked_fill(~memory.item_mask[memory.group].unsqueeze(1), FORBIDDEN)
         spans = self._span_scores(memory, self.first.scores(states, begins), self.last.scores(states, ends))
         return torch.cat([symbols, items, spans], dim=-1)
@@ -262,7 +306,7 @@ class _Stepper:
             return
         at = torch.tensor(rows, device=self._memory.text.device)
         items, first, last = self._keys
-        self._memory, self._keys = self._memory.take(at), (items, first[at], last[at])
+        self._memory, self._keys = self._memory.take(at), (items[at], first[at], last[at])
         self._reads = [(keys[at], values[at]) for keys, values in self._reads]
         self._kept.take(at)
 
@@ -320,8 +364,12 @@ def pointer(
     dropout: float,
     train_encoder: bool,
     seed: int,
+    link_kinds: int = 0,
 ) -> TaggedModel:
-    """A `Pointer` on a backbone. `dec.k` are the decoder's layers; what else is new is the head."""
+    """A `Pointer` on a backbone. `dec.k` are the decoder's layers; what else is new is the head.
+
+    `link_kinds` is the number of kinds of links between words and items that sources may tell of.
+    """
     if backbone.encoder.config.is_encoder_decoder:
         raise ModelError(f"a pointer is made of an encoder, but {backbone.spec!r} is an encoder-decoder already")
     module = Pointer(
@@ -329,6 +377,7 @@ def pointer(
         symbols=symbols,
         item_kinds=item_kinds,
         longest_span=longest_span,
+        link_kinds=link_kinds,
         decoder_layers=decoder_layers,
         dropout=dropout,
         train_encoder=train_encoder,
@@ -379,6 +428,12 @@ def _embedding(count: int, width: int, generator: torch.Generator) -> nn.Embeddi
     with torch.no_grad():
         table.weight.normal_(0.0, 0.02, generator=generator)
     return table
+
+
+def _links(sources: Sequence[Source], device: torch.device) -> Tensor:
+    """The links of all sources: [links, 5], the row of each before what `Source` says of it."""
+    found = [np.insert(one.links, 0, row, axis=1) for row, one in enumerate(sources) if one.links is not None]
+    return torch.from_numpy(np.concatenate([np.zeros((0, 5), dtype=np.int64), *found])).to(device)
 
 
 def _places(mask: Tensor) -> tuple[Tensor, Tensor]:

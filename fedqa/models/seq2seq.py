@@ -6,7 +6,7 @@ encoder-decoder such as T5 or BART as it is.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -38,6 +38,10 @@ class Source:
     tokens: Tokens
     words: npt.NDArray[np.int64]  # [words, 2]: the first and the last token of each word that can be copied
     items: Items | None = None
+    links: npt.NDArray[np.int64] | None = None  # [links, 4]: first word, last word, item and kind; None: not looked for
+
+
+Change = Callable[[Tensor], Tensor]  # linear, but for a constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +55,31 @@ class Memory:
     group: Tensor  # [rows]
     words: Tensor  # [rows, words, 2]: as in `Source`, counted with special tokens
     n_words: Tensor  # [rows]
+    flags: Tensor | None = None  # [rows, items, kinds of links]: one where a row's text has such a link to the item
+    flag_vectors: Tensor | None = None  # [kinds of links, hidden]: what a flag adds to its item
 
     def take(self, rows: Tensor) -> "Memory":
         """These rows, of which one may stand several times."""
-        group, words, n_words = self.group[rows], self.words[rows], self.n_words[rows]
-        return Memory(self.text[rows], self.text_mask[rows], self.items, self.item_mask, group, words, n_words)
+        return replace(
+            self,
+            text=self.text[rows],
+            text_mask=self.text_mask[rows],
+            group=self.group[rows],
+            words=self.words[rows],
+            n_words=self.n_words[rows],
+            flags=None if self.flags is None else self.flags[rows],
+        )
 
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> Tensor:
-        """All that is read after a change, [rows, length + items, …], which is computed once for each group."""
-        return torch.cat([change(self.text), change(self.items)[self.group]], dim=1)
+    def mapped(self, change: Change) -> Tensor:
+        """All that is read after a linear change: [rows, length + items, …]."""
+        return torch.cat([change(self.text), self.mapped_items(change)], dim=1)
+
+    def mapped_items(self, change: Change) -> Tensor:
+        """The items of each row after a linear change, which is computed once for each group: [rows, items, …]."""
+        changed = change(self.items)[self.group]
+        if self.flags is None or self.flag_vectors is None:
+            return changed
+        return changed + self.flags @ (change(self.flag_vectors) - change(torch.zeros_like(self.flag_vectors)))
 
     @property
     def mask(self) -> Tensor:

@@ -7,7 +7,7 @@ encoder-decoder writes it as plain text.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fedqa.data.records import EVERY_SPLIT, Collection, Example, Split
 from fedqa.data.schema_text import read_schema
 from fedqa.data.splits import normalise
+from fedqa.databases.contents import Contents, contents_of
 from fedqa.databases.database import Database
 from fedqa.errors import ConfigError, DataError
 from fedqa.evaluation.sql import exact_match, execution_matches
@@ -31,7 +32,9 @@ from fedqa.skills.by_split import BySplit
 from fedqa.skills.skill import Scores, evaluating, no_draws
 from fedqa.skills.sql.choosing import first_that_runs
 from fedqa.skills.sql.forms import Form, PointerForm, TextForm
+from fedqa.skills.sql.habits import habits_of
 from fedqa.skills.sql.inventing import invented
+from fedqa.skills.sql.linking import LINKS
 from fedqa.skills.sql.question import LONGEST_SPAN
 from fedqa.skills.sql.spelling import Spelling
 from fedqa.skills.sql.symbols import SYMBOLS
@@ -57,6 +60,7 @@ class ParseOptions:
     max_source: int = 1024  # tokens of question and schema together, for an encoder-decoder
     max_steps: int = 256  # longer SQL is not trained on, nor written
     synthetic: int = 0  # training questions that are invented from a silo's schema, beside its own
+    links: bool = True  # an encoder is told which words name tables and columns, and which are values in the database
 
     def __post_init__(self) -> None:
         for key, least in (
@@ -151,34 +155,48 @@ class Parse:
             symbols=len(SYMBOLS),
             item_kinds=2,
             longest_span=LONGEST_SPAN,
+            link_kinds=LINKS if self.options.links else 0,
             decoder_layers=self.options.decoder_layers,
             dropout=self.options.dropout,
             train_encoder=self.options.train_encoder,
             seed=seed,
         )
 
-    def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> ParseFeatures:
-        """Features of all splits. Nothing in them is random, but for the training questions that are invented."""
+    def prepare(self, collection: Collection, backbone: Backbone, seed: int, *, database: str = "") -> ParseFeatures:
+        """Features of all splits. Nothing in them is random, but for the training questions that are invented.
+
+        What a `database` holds is looked up in it for the links of the questions and for those that are invented.
+        """
         examples = [example for example in collection.examples if example.sql]
-        forms = self._forms(collection, examples, backbone)
+        contents = self._contents(database)
+        forms = _knowing(self._forms(collection, examples, backbone), contents)
         splits: dict[Split, list[Asked]] = {split: [] for split in EVERY_SPLIT}
         for example in examples:
             splits[_split(example)].append(_asked(example, forms, _schema_of(example, collection)))
         train = [one for one in splits["train"] if one.steps <= self.options.max_steps]
-        train += self._invented(collection, forms, seed)
+        train += self._invented(collection, forms, contents, seed)
         if not train:
             raise DataError(
                 f"parse has nothing to train on: of {len(splits['train'])} training questions with SQL none has SQL of "
                 f"at most max_steps = {self.options.max_steps}; add examples with SQL"
             )
         kept = {split: tuple(train if split == "train" else asked) for split, asked in splits.items()}
-        longest = max(one.steps for one in train)
-        return ParseFeatures(forms, kept, sum(one.steps > self.options.max_steps for one in splits["train"]), longest)
+        n_too_long = sum(one.steps > self.options.max_steps for one in splits["train"])
+        return ParseFeatures(forms, kept, n_too_long, max(one.steps for one in train), database)
 
-    def asking(self, schema: str, backbone: Backbone, longest: int) -> ParseFeatures:
+    def asking(self, schema: str, backbone: Backbone, longest: int, *, database: str = "") -> ParseFeatures:
         """Features without examples, for questions about a schema; `longest` is that of what the model learnt from."""
-        forms = {"database": self._form(schema, backbone, Spelling(backbone.tokenizer.get_vocab()))}
-        return ParseFeatures(forms, {split: () for split in EVERY_SPLIT}, 0, longest)
+        spelling = Spelling(backbone.tokenizer.get_vocab())
+        forms = {"database": self._form(schema, backbone, spelling)}
+        none = ParseFeatures(forms, {split: () for split in EVERY_SPLIT}, 0, longest)
+        return self.with_database(none, database)
+
+    def with_database(self, features: ParseFeatures, database: str) -> ParseFeatures:
+        """The same for questions that will be asked of another database; those of the splits stay as they are."""
+        return replace(features, forms=_knowing(features.forms, self._contents(database)), database=database)
+
+    def _contents(self, database: str) -> Contents | None:
+        return contents_of(database) if database and self.options.links else None
 
     def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
         no_draws(draws, self.name, where)
@@ -255,15 +273,19 @@ class Parse:
                     found[i] = _distinct(features.forms[one.schema], one.text, written)
         return [found[i] for i in range(len(asked))]
 
-    def _invented(self, collection: Collection, forms: Mapping[str, Form], seed: int) -> Iterator[Asked]:
+    def _invented(
+        self, collection: Collection, forms: Mapping[str, Form], contents: Contents | None, seed: int
+    ) -> Iterator[Asked]:
         """Training questions made of the schemas; none that is asked in another split."""
         if not self.options.synthetic:
             return
+        habits = habits_of(e.sql for e in collection.examples if e.split == "train")
         held = {normalise(example.question) for example in collection.examples if example.split != "train"}
         for document in collection.documents:
             if document.id not in forms:
                 continue
-            pairs = invented(read_schema(document.text), self.options.synthetic, derive(seed, document.id))
+            schema, own_seed = read_schema(document.text), derive(seed, document.id)
+            pairs = invented(schema, self.options.synthetic, own_seed, contents=contents, habits=habits)
             for i, (question, sql) in enumerate(pairs):
                 if normalise(question) not in held:
                     example = Example(f"invented/{document.id}/{i}", question, sql=sql, split="train")
@@ -281,13 +303,17 @@ class Parse:
     def _form(self, text: str, backbone: Backbone, spelling: Spelling) -> Form:
         schema, tokenizer, config = read_schema(text), backbone.tokenizer, backbone.encoder.config
         if not config.is_encoder_decoder:
-            return PointerForm(schema, backbone, spelling, self.options.max_question)
+            return PointerForm(schema, backbone, spelling, self.options.max_question, links=self.options.links)
         if self.options.constrained:
             raise ConfigError(
                 f"parse: constrained goes with an encoder such as 'embedded', but {backbone.spec!r} writes plain text"
             )
         positions = getattr(config, "max_position_embeddings", self.options.max_source)
         return TextForm(schema, tokenizer, min(self.options.max_source, positions), int(config.eos_token_id))
+
+
+def _knowing(forms: Mapping[str, Form], contents: Contents | None) -> dict[str, Form]:
+    return {name: form if contents is None else form.knowing(contents) for name, form in forms.items()}
 
 
 def _guided(written: Sequence[Sequence[str]], where: str) -> list[str]:

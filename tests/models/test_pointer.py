@@ -129,6 +129,110 @@ def test_training_finds_what_to_copy(tiny: Backbone) -> None:
         assert all(row[0].score > -0.1 for row in written)
 
 
+# -- links between words and items
+
+
+KINDS = 2
+
+
+def linked(backbone: Backbone) -> list[Source]:
+    """The same sources: two words of the first mean the third item, one of them the first too; the second has none."""
+    links = np.array([[1, 2, 2, 1], [2, 2, 0, 0]])
+    given = sources(backbone)
+    return [replace(given[0], links=links), replace(given[1], links=links[:0]), *given[2:]]
+
+
+def scores(pointing: Pointer, given: list[Source]) -> Tensor:
+    return pointing.logits(pointing.encode(given), TARGETS).classes
+
+
+def test_without_links_a_model_that_knows_of_them_is_exactly_the_one_that_does_not(tiny: Backbone) -> None:
+    plain, knowing = model(tiny), model(tiny, link_kinds=KINDS)
+    none = [replace(one, links=np.zeros((0, 4), dtype=np.int64)) for one in sources(tiny)]
+    expected = scores(plain, sources(tiny))
+    assert torch.equal(scores(knowing, sources(tiny)), expected)
+    assert torch.equal(scores(knowing, none), expected)
+    assert torch.equal(scores(plain, linked(tiny)), expected)  # nor does the other look at them
+    written = [one.write(one.encode(none), Search(6, 2)) for one in (plain, knowing)]
+    assert written[0] == written[1]
+
+
+def test_a_link_changes_the_scores_of_its_own_source_alone(tiny: Backbone) -> None:
+    knowing = model(tiny, link_kinds=KINDS)
+    changed = (scores(knowing, linked(tiny)) != scores(knowing, sources(tiny))).flatten(start_dim=1).any(dim=1)
+    assert changed.tolist() == [True, False, False, False]
+
+
+def test_links_add_to_the_first_and_the_last_word_and_a_share_of_the_item_to_all(tiny: Backbone) -> None:
+    knowing = model(tiny, link_kinds=KINDS)
+    linking = knowing.linking
+    assert linking is not None
+    before = knowing.encode(sources(tiny))
+    known = torch.tensor([[2.0], [0.0], [4.0]]).expand(3, before.text.shape[-1])
+    before = replace(before, text=torch.zeros_like(before.text), items=known.unsqueeze(0).repeat(3, 1, 1))
+    with torch.no_grad():
+        for part, value in ((linking.first, 1.0), (linking.last, 10.0), (linking.share, 0.5)):
+            part.fill_(value)
+        after = linking(before, torch.tensor([[0, 1, 2, 2, 1], [0, 2, 2, 0, 0]]))
+    # Tokens: start, how, big, is, texas, end. "big is" is linked to the third item (4), "is" to the first (2).
+    assert after.text[0, :6, 0].tolist() == [0, 0, 1 + 0.5 * 4, 10 + 0.5 * 4 + 1 + 10 + 0.5 * 2, 0, 0]
+    assert not after.text[1:].any()
+    assert after.flags[0].tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert not after.flags[1:].any()
+
+
+def test_in_training_some_sources_go_without_their_links(tiny: Backbone) -> None:
+    knowing = model(tiny, link_kinds=KINDS, dropout=0.5)
+    assert knowing.linking is not None
+    links = torch.tensor([[row, word, word, 0, 1] for row in range(100) for word in (0, 1)])
+    memory = knowing.encode(sources(tiny)[:1] * 100)
+    assert knowing.linking(memory, links).flags[:, 0, 1].all()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        after = knowing.linking.train()(memory, links)
+    changed = (after.text[:, 1:3] != memory.text[:, 1:3]).any(dim=2)  # the tokens of both words
+    assert torch.equal(changed[:, 0], changed[:, 1])
+    assert 30 < int(changed[:, 0].sum()) < 70
+
+
+def test_items_of_one_kind_share_their_words(tiny: Backbone) -> None:
+    knowing = model(tiny, link_kinds=KINDS)
+    assert knowing.linking is not None
+    before = knowing.encode(sources(tiny)[:1])
+    both = knowing.linking(before, torch.tensor([[0, 1, 1, 0, 1], [0, 1, 1, 2, 1]])).text[0, 2]  # "big"
+    half = 0.5 * (before.items[0, 0] + before.items[0, 2]) / 2
+    assert torch.allclose(both - before.text[0, 2], half, atol=1e-6)
+
+
+def test_with_links_too_step_by_step_and_company_make_no_difference(tiny: Backbone) -> None:
+    knowing, given = model(tiny, link_kinds=KINDS), linked(tiny)
+    with torch.no_grad():
+        for number, part in enumerate((knowing.linking.first, knowing.linking.item)):  # type: ignore[union-attr]
+            part.normal_(0.0, 0.3, generator=torch.Generator().manual_seed(number))
+    memory = knowing.encode(given)
+    reads, steps = knowing.reads(memory), padded_targets(TARGETS, memory.text.device).clamp(min=0)
+    whole, kept = knowing.states(memory, steps, reads), Kept()
+    parts = [knowing.states(memory, steps[:, i : i + 1], reads, kept) for i in range(steps.shape[1])]
+    assert torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-5)
+    alone = knowing.write(knowing.encode(given[:1]), Search(6, 3))[0]
+    together = knowing.write(memory, Search(6, 3))[0]
+    assert [one.steps for one in alone] == [one.steps for one in together]
+
+
+def test_gradients_reach_what_is_learnt_of_links_and_it_travels_with_the_head(tiny: Backbone) -> None:
+    tagged = built(tiny, link_kinds=KINDS)
+    own = {name: parameter for name, parameter in tagged.module.named_parameters() if name.startswith("linking.")}
+    assert set(own) == {"linking.first", "linking.last", "linking.item", "linking.share"}
+    assert all(tagged.tags[name] == {"head"} for name in own)
+    assert isinstance(tagged.module, Pointer)
+    cross_entropy(tagged.module.logits(tagged.module.encode(linked(tiny)), TARGETS)).backward()
+    assert all(parameter.grad is not None and bool(parameter.grad.any(dim=1).all()) for parameter in own.values())
+    assert not [name for name in built(tiny).tags if name.startswith("linking.")]
+
+
+# -- rules
+
+
 class OnlyItems:
     """Two items, then the end."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from toy_database import write_database
+from toy_database import SECRET, write_database
 from transformers import T5Config, T5ForConditionalGeneration
 
 from fedqa.data.records import Collection, Document, Example, Split
@@ -21,6 +21,7 @@ from fedqa.models.patches import Patch, patched
 from fedqa.models.tagging import tags_of
 from fedqa.skills import make_skill
 from fedqa.skills.parse import Parse, ParseFeatures, ParseOptions
+from fedqa.skills.sql.linking import HOLDING, VALUE
 from fedqa.training import Adam, Local, Term, fit
 
 SCHEMA = Document("towns", " | city : city_name , population , state_name | state : state_name , area")
@@ -298,3 +299,58 @@ def test_guided_by_a_database_it_writes_what_can_be_run(tmp_path: Path) -> None:
     for nowhere in ("", str(tmp_path / "gone.sqlite")):
         alone = guided.predict(module, replace(features, database=nowhere), "test")
         assert alone == skill.predict(module, features, "test")
+
+
+# -- links between questions, the schema and the database --------------------------------------------------------
+
+
+def linked_kinds(features: ParseFeatures) -> set[int]:
+    links = features.splits["train"][0].source.links  # of "big is austin ?"
+    assert links is not None
+    return set(links[:, 3].tolist())
+
+
+def test_links_are_looked_up_in_the_database_where_there_is_one(tmp_path: Path) -> None:
+    where = str(write_database(tmp_path / "towns.sqlite"))
+    skill, plain = prepared(silo())
+    known = skill.prepare(silo(), tiny(), 0, database=where)
+    assert (plain.database, known.database) == ("", where)
+    assert linked_kinds(plain) == set()
+    assert linked_kinds(known) == {VALUE, HOLDING}
+    with pytest.raises(ConfigError, match=r"there is no database .*gone.sqlite"):
+        skill.prepare(silo(), tiny(), 0, database=str(tmp_path / "gone.sqlite"))
+
+
+def test_without_links_nothing_is_looked_up_and_the_model_has_no_part_for_them(tmp_path: Path) -> None:
+    skill = Parse(ParseOptions(links=False, synthetic=5))
+    features = skill.prepare(silo(), tiny(), 0, database=str(write_database(tmp_path / "towns.sqlite")))
+    assert all(one.source.links is None for asked in features.splits.values() for one in asked)
+    names, others = (set(Parse(ParseOptions(links=links)).build(tiny(), 0).tags) for links in (False, True))
+    assert others - names == {f"linking.{part}" for part in ("first", "last", "item", "share")}
+
+
+def test_invented_questions_ask_for_what_the_database_holds(tmp_path: Path) -> None:
+    where = str(write_database(tmp_path / "towns.sqlite"))
+    features = Parse(ParseOptions(synthetic=60)).prepare(silo(), tiny(), 0, database=where)
+    invented = [one for one in features.splits["train"] if one.id.startswith("invented/")]
+    assert any(f"'{SECRET}'" in one.sql for one in invented)
+    assert not any(SECRET in one.id for one in invented)
+
+
+def test_a_value_is_written_as_the_database_that_is_asked_spells_it(tmp_path: Path) -> None:
+    skill, features, module = trained()
+    where = tmp_path / "capitals.sqlite"
+    with closing(sqlite3.connect(write_database(where))) as connection:
+        connection.execute("UPDATE city SET city_name = 'RENO' WHERE city_name = 'reno'")
+        connection.commit()
+    asking = skill.with_database(features, str(where))
+    assert (features.database, asking.database) == ("", str(where))
+    assert skill.parse(module, features, "big is reno ?").endswith("city_name = 'reno'")
+    assert skill.parse(module, asking, "big is reno ?").endswith("city_name = 'RENO'")
+
+
+def test_an_encoder_decoder_is_told_no_links(tmp_path: Path) -> None:
+    skill, where = Parse(ParseOptions(max_steps=40)), str(write_database(tmp_path / "towns.sqlite"))
+    plain, known = (skill.prepare(silo(), small_t5(), 0, database=database) for database in ("", where))
+    for one, other in zip(plain.splits["train"], known.splits["train"], strict=True):
+        assert one.source.tokens.tolist() == other.source.tokens.tolist() and other.source.links is None

@@ -2,12 +2,15 @@
 """How a question, a schema and SQL are told to a model: as steps and copies to a pointer, as plain text to others."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.schema_text import schema_text
+from fedqa.databases.contents import Contents
 from fedqa.databases.schema import Schema
 from fedqa.evaluation.sql import normalised
 from fedqa.models.backbones import Backbone
@@ -16,6 +19,7 @@ from fedqa.models.pointer import item_vectors
 from fedqa.models.search import PIECE, Rule, Step
 from fedqa.models.seq2seq import Items, Source, Target, target_of
 from fedqa.skills.sql.grammar import Grammar
+from fedqa.skills.sql.linking import Linker
 from fedqa.skills.sql.notation import Notation
 from fedqa.skills.sql.question import Question
 from fedqa.skills.sql.schema import SchemaItems
@@ -38,20 +42,34 @@ class Form(Protocol):
     def rule(self) -> Rule | None:
         """What binds the steps to SQL, if anything can."""
 
+    def knowing(self, contents: Contents) -> "Form":
+        """The same for a database that holds these contents, if the form tells of them."""
+
 
 class PointerForm:
     """Questions word by word, the schema item by item, SQL as steps that copy both."""
 
-    def __init__(self, schema: Schema, backbone: Backbone, spelling: Spelling, longest: int) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        backbone: Backbone,
+        spelling: Spelling,
+        longest: int,
+        *,
+        links: bool = False,
+    ) -> None:
+        """With `links`, a question is told with its links to the schema."""
         self._tokenizer, self._longest = backbone.tokenizer, longest
         self._schema = SchemaItems(schema)
+        self._linker = Linker(self._schema) if links else None
         self._notation = Notation(self._schema, spelling)
         items = self._schema.items
         vectors = item_vectors(backbone, tokenised(backbone.tokenizer, [item.words for item in items], _ITEM_TOKENS))
         self._items = Items(vectors, tuple(COLUMN if item.column else TABLE for item in items))
 
     def source(self, question: str) -> Source:
-        words = Question(question).words
+        asked = Question(question)
+        words = asked.words
         ids = self._tokenizer(words, add_special_tokens=False)["input_ids"] if words else []
         room = self._longest - self._tokenizer.num_special_tokens_to_add(pair=False)
         pieces = [row or [self._tokenizer.unk_token_id] for row in ids]  # of some signs, tokenizers make nothing
@@ -59,7 +77,22 @@ class PointerForm:
         places = np.stack([np.concatenate([[0], ends[:-1]]), ends - 1], axis=1) if words else np.zeros((0, 2))
         fitting = int((ends <= room).sum())
         tokens = np.array([id for row in pieces[:fitting] for id in row], dtype=np.int64)
-        return Source(tokens, places[:fitting].astype(np.int64), self._items)
+        return Source(tokens, places[:fitting].astype(np.int64), self._items, self._links(asked, fitting))
+
+    def _links(self, question: Question, fitting: int) -> npt.NDArray[np.int64] | None:
+        """The links of the words that can be read."""
+        if self._linker is None:
+            return None
+        found = [link for link in self._linker.links(question) if link.last < fitting]
+        return np.array(found, dtype=np.int64).reshape(-1, 4)
+
+    def knowing(self, contents: Contents) -> "PointerForm":
+        if self._linker is None:
+            return self
+        other = copy(self)
+        other._linker = Linker(self._schema, contents)
+        other._notation = Notation(self._schema, self._notation.spelling, other._linker)
+        return other
 
     def target(self, question: str, sql: str) -> Target:
         return target_of(self._notation.steps(sql, Question(question)))
@@ -96,3 +129,6 @@ class TextForm:
 
     def rule(self) -> None:
         return None
+
+    def knowing(self, contents: Contents) -> "TextForm":
+        return self

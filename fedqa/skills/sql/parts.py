@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fedqa.skills.sql.symbols import AUTO_FROM
 
 _CLAUSES = ("FROM", AUTO_FROM, "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET")
+_EQUALS = ("=", "==", "<>", "!=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Value:
 
     text: str
     is_text: bool = False
+    copied: bool = False  # from a question, as a whole
 
 
 Part = str | Column | Table | Derived | Name | Value  # a plain string is a symbol that is SQL
@@ -84,6 +86,16 @@ class Queries:
         place, before = self.places[i], parts[i - 1] if i else ""
         starts = isinstance(before, str) and (before in ("FROM", ",") or before.endswith("JOIN"))
         return place.clause == "FROM" and place.outside and starts
+
+
+def compared(parts: Sequence[Part], i: int) -> int | None:
+    """Where the column stands that is compared with the value at `i`, as its equal or as one of a list."""
+    at = i - 1
+    if at >= 0 and parts[at] in _EQUALS:
+        return at - 1 if at else None
+    while at > 1 and (parts[at] == "," or isinstance(parts[at], Value)):
+        at -= 1
+    return at - 2 if at > 1 and parts[at] == "(" and parts[at - 1] in ("IN", "NOT IN") else None
 
 
 class _Open(NamedTuple):

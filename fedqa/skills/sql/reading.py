@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedqa.models.search import ITEM, PIECE, SPAN, Step
-from fedqa.skills.sql.parts import Column, Derived, Name, Part, Table, Value, queries_of
+from fedqa.skills.sql.linking import Linker
+from fedqa.skills.sql.parts import Column, Derived, Name, Part, Table, Value, compared, queries_of
 from fedqa.skills.sql.question import Question, squeezed
 from fedqa.skills.sql.schema import SchemaItems
 from fedqa.skills.sql.spelling import CAPITAL, LOWER, SPACE, UPPER, WILDCARD, Spelling, capitalised
@@ -213,10 +214,22 @@ def _number(alias: str, table: str) -> int | None:
 
 
 class Emitting:
-    """The steps of a statement; `implied` says which FROM are left out (see `Reading.implied`)."""
+    """The steps of a statement; `implied` says which FROM are left out (see `Reading.implied`).
 
-    def __init__(self, reading: Reading, question: Question, spelling: Spelling, implied: dict[int, int]) -> None:
+    With a linker, a value is copied from words that mean it, though they may be written otherwise.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        question: Question,
+        spelling: Spelling,
+        implied: dict[int, int],
+        *,
+        linker: Linker | None = None,
+    ) -> None:
         self._reading, self._question, self._spelling, self._implied = reading, question, spelling, implied
+        self._linker = linker
         self._counts: Counter[int] = Counter()  # of aliases so far, by table
 
     def steps(self) -> Iterator[Step]:
@@ -231,7 +244,8 @@ class Emitting:
         if isinstance(part, str):
             yield symbol(part)
         elif isinstance(part, Value):
-            yield from self._value(part)
+            meant = self._meant(i, part)
+            yield from self._value(part) if meant is None else (Step(SPAN, meant),)
         elif isinstance(part, Derived):
             yield from _derived(part)
         elif isinstance(part, Name):
@@ -280,6 +294,17 @@ class Emitting:
     def _word(self, name: str) -> Iterator[Step]:
         plain = _plain(Token("name", name))
         yield from _derived(plain) if isinstance(plain, Derived) else (symbol(NAME), *spelled(self._spelling, name))
+
+    def _meant(self, i: int, value: Value) -> int | None:
+        """The span that means a value of the column with which it is compared, or a number that it says in words."""
+        if self._linker and not value.is_text and self._question.span(value.text) is None:
+            return self._linker.number_span(self._question, value.text)
+        at = compared(self._reading.parts, i) if self._linker and value.is_text else None
+        name = self._reading.parts[at] if at is not None else None
+        column = self._reading.column(at, name) if at is not None and isinstance(name, Name) else None
+        if column is None or self._linker is None:
+            return None
+        return self._linker.span(self._question, value.text, column.item)
 
     def _value(self, value: Value) -> Iterator[Step]:
         if value.is_text and not value.text:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fedqa.models.search import PIECE, SPAN, SYMBOL, Step
-from fedqa.skills.sql.parts import Column, Derived, Name, Part, Queries, Table, Value, queries_of
+from fedqa.skills.sql.linking import Linker
+from fedqa.skills.sql.numbers import number_said
+from fedqa.skills.sql.parts import Column, Derived, Name, Part, Queries, Table, Value, compared, queries_of
 from fedqa.skills.sql.question import Question
 from fedqa.skills.sql.schema import SchemaItems
 from fedqa.skills.sql.spelling import MARKS, Copied, Spelling
@@ -36,15 +38,34 @@ _HEADS = (OTHER, NAME, FUNCTION, EMPTY)
 Word = str | Step  # a symbol by its text, and every other step
 
 
-def rendered(steps: Sequence[Step], question: Question, schema: SchemaItems, spelling: Spelling) -> str:
-    """The statement that steps say."""
+def rendered(
+    steps: Sequence[Step], question: Question, schema: SchemaItems, spelling: Spelling, *, linker: Linker | None = None
+) -> str:
+    """The statement that steps say; with a linker, copied values are written as the database writes them."""
     words: list[Word] = [SYMBOLS[step.index] if step.kind == SYMBOL else step for step in steps]
     words = words[: words.index(END)] if END in words else words
     style = next((word for word in words[:1] if isinstance(word, str) and word in STYLES), BARE)
     parts = Assembling(question, schema, spelling)
     if style == RAW:
         return parts.text([word for word in words if _is_literal(word)])
-    return Rendering(parts.parts(words), schema, style).sql()
+    made = parts.parts(words)
+    return Rendering(_mended(made, linker) if linker else made, schema, style).sql()
+
+
+def _mended(parts: Sequence[Part], linker: Linker) -> list[Part]:
+    return [_meant(parts, i, part, linker) if isinstance(part, Value) else part for i, part in enumerate(parts)]
+
+
+def _meant(parts: Sequence[Part], i: int, value: Value, linker: Linker) -> Value:
+    """The value of the compared column, or the number, that a copied one means; itself where that is not certain."""
+    if not value.copied:
+        return value
+    at, number = compared(parts, i), number_said(value.text)
+    column = parts[at] if at is not None else None
+    meant = linker.spelled(value.text, column.item) if isinstance(column, Column) else None
+    if meant is not None:
+        return Value(meant, is_text=True)
+    return value if number is None else Value(number)
 
 
 # -- steps to parts ----------------------------------------------------------------------------------------------
@@ -84,7 +105,8 @@ class Assembling:
         head, text = run[0], self.text(run)
         if head in (NAME, FUNCTION):
             return Name(text.replace(" ", ""), calls=head == FUNCTION)
-        return Value(text, head in (OTHER, EMPTY) or not is_number(text))
+        copied = len(run) == 1 and isinstance(head, Step) and head.kind == SPAN
+        return Value(text, head in (OTHER, EMPTY) or not is_number(text), copied)
 
     def text(self, run: Sequence[Word]) -> str:
         return self._spelling.text([self._said(word) for word in run if word not in _HEADS])
