@@ -17,5 +17,9 @@ written otherwise is marked. Whatever this cannot say, spelling (`<raw>`) can.
     symbols.py    the fixed grammar's symbols            notation.py   both, checked against each other
     schema.py     tables and columns, numbered           grammar.py    what may come next, for decoding
     spelling.py   texts as word pieces                   forms.py      what a model reads and writes
-    choosing.py   which of several queries it is to be   inventing.py  questions made of a schema alone
+    choosing.py   which of several queries it is to be   linking.py    which words mean what of the schema
+    words.py      words as they are compared             numbers.py    numbers as people say them
+
+Questions are invented by inventing.py, of one table (inventing_tables.py) or several (inventing_joins.py), from what
+drawing.py and conditions.py draw, in the silo's own habits (habits.py).
 """
