@@ -36,6 +36,7 @@ from benchmarks.atc_report.arms import (
     SETS,
     SILOS,
     WEIGHTLESS,
+    Family,
 )
 from benchmarks.atc_report.report import tables, write_report
 from benchmarks.atc_secrecy.view import Coordinator
@@ -48,12 +49,13 @@ from fedqa.data.splits import by_question, rank
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = PROJECT / "benchmarks" / "results" / "atc"
-COUNTS: Mapping[Split, int] = {"test": 80, "dev": 30, "train": 40}  # examples of a silo
+COUNTS: Mapping[Split, int] = {"test": 120, "dev": 60, "train": 40}  # examples of a silo
+OF_WRITERS: Mapping[Split, int] = {"test": 80, "dev": 30, "train": 40}  # as writing takes longer than any other scoring
 LONGEST = 350  # characters of a document that is read
 SEEDS = (1, 2, 3)
 QUICK_SILOS, QUICK_SEEDS = ("rt_polarity-1", "agnews-1", "policyqa-1", "scitldr-1", "squad-1"), (1,)
 
-ASSIGN_ROUNDS, ROUNDS = 4, 10  # of assigned tasks, and of a silo's own
+ASSIGN_ROUNDS, ROUNDS = 4, 8  # of assigned tasks, and of a silo's own
 ASSIGN_RATE = 1e-4  # tried beside the rate of a silo's own task, after which scores were lower
 LOCAL = {"batch": 4, "steps": 10, "learning_rate": 1e-3, "schedule": "linear", "warmup": 0.1}
 SKILLS: Mapping[str, Mapping[str, Any]] = {
@@ -61,7 +63,12 @@ SKILLS: Mapping[str, Mapping[str, Any]] = {
     "read": {"pair": True, "window": 96, "overlap": 24, "max_answer": 24, "max_question": 24},
     "generate": {"max_source": 48, "max_target": 16, "beams": 1},
 }
-SKILL_OF = {"classify": "classify", "read": "read", "summarise": "generate", "ask": "generate"}  # family -> skill
+SKILL_OF: Mapping[Family, str] = {
+    "classify": "classify",
+    "read": "read",
+    "summarise": "generate",
+    "ask": "generate",
+}  # family -> skill
 PROBE = {"items": 16, "length": 24}
 AS_PUBLISHED = {"texts": 1, "shuffled": False, "noise": 0.0}
 TWO_STAGES = {
@@ -100,7 +107,7 @@ def arm(name: str, method: str, options: Mapping[str, Any] = {}, *, silos: Seque
         "rounds": rounds,
         "local": LOCAL,
         "skills": {skill: SKILLS[skill] for skill in sorted(set(skills.values()))},
-        "evaluation": {"every": 5},
+        "evaluation": {"every": 4},
         "method": method,
         "method_options": dict(options),
         "silo": [{"name": silo, "skill": skill, "data": {"sample": silo}} for silo, skill in skills.items()],
@@ -148,7 +155,7 @@ def facts(quick: bool) -> dict[str, str]:
         f"where there are any; {LONGER}: {ASSIGN_ROUNDS + ROUNDS} of its own",
         "a round": f"{LOCAL['steps']} steps of {LOCAL['batch']} examples, rate {LOCAL['learning_rate']:g}, falling to "
         f"0 over a stage; of assigned tasks {ASSIGN_RATE:g}",
-        "examples of a silo": ", ".join(f"{count} {split}" for split, count in COUNTS.items()),
+        "examples of a silo": f"{_told(COUNTS)}; where texts are written, {_told(OF_WRITERS)}",
         "lengths": f"texts to classify {SKILLS['classify']['max_length']} tokens, to read {LONGEST} characters, to "
         f"write from {options['max_source']} tokens and to write {options['max_target']}; words are written one by "
         "one, the likeliest first",
@@ -159,6 +166,10 @@ def facts(quick: bool) -> dict[str, str]:
     }
 
 
+def _told(counts: Mapping[Split, int]) -> str:
+    return ", ".join(f"{count} {split}" for split, count in counts.items())
+
+
 # -- data --------------------------------------------------------------------------------------------------------
 
 
@@ -167,14 +178,14 @@ def drawn(seed: int, train: int | None, *, silos: Sequence[str] = SILOS) -> dict
 
     `train` is how many training examples a silo has, where fewer than the study's.
     """
-    counts = dict(COUNTS) | ({} if train is None else {"train": train})
     found: dict[str, Collection] = {}
     for name in dict.fromkeys(SET_OF[silo] for silo in silos):
+        whole = counts_of(SETS[name].family)
         if name == "subjqa":  # each silo has a domain of its own
             for silo in SETS[name].silos:
-                found |= _dealt(_read(silo), [silo], counts, seed)
+                found |= _dealt(_read(silo), [silo], whole, train, seed)
         else:
-            found |= _dealt(_read(name), SETS[name].silos, counts, seed)
+            found |= _dealt(_read(name), SETS[name].silos, whole, train, seed)
     return {silo: found[silo] for silo in silos}
 
 
@@ -182,11 +193,18 @@ def quick_drawn(seed: int, train: int | None) -> dict[str, Collection]:
     return drawn(seed, train, silos=QUICK_SILOS)
 
 
-def _dealt(whole: Collection, silos: Sequence[str], counts: Mapping[Split, int], seed: int) -> dict[str, Collection]:
+def counts_of(family: Family) -> Mapping[Split, int]:
+    return OF_WRITERS if SKILL_OF[family] == "generate" else COUNTS
+
+
+def _dealt(
+    whole: Collection, silos: Sequence[str], most: Mapping[Split, int], train: int | None, seed: int
+) -> dict[str, Collection]:
     """Examples in an order that the seed decides: the first silo's test, dev and training examples, then the next's."""
+    counts = dict(most) | ({} if train is None else {"train": train})
     asked = by_question(whole.examples)
     order = iter(sorted(asked, key=lambda question: rank(seed, question)))
-    largest = sum(COUNTS.values())
+    largest = sum(most.values())
     found = {}
     for silo in silos:
         own = [next(order) for _ in range(largest)]

@@ -25,6 +25,7 @@ from benchmarks.atc_report.arms import (
     METHODS,
     NO_CONTRAST,
     PUBLISHED_PROBE,
+    SET_OF,
     SETS,
     SILOS,
     WEIGHTLESS,
@@ -78,10 +79,10 @@ def silos() -> dict[str, Collection]:
 @real_data
 def test_thirteen_silos_with_as_many_questions_as_said_none_in_two_splits_or_silos() -> None:
     assert tuple(silos()) == SILOS and len(SILOS) == 13
-    for silo in silos().values():
+    for name, silo in silos().items():
         check_disjoint(silo)
         asked = {(example.question, example.split) for example in silo.examples}
-        assert Counter(split for _, split in asked) == atc.COUNTS
+        assert Counter(split for _, split in asked) == atc.counts_of(SETS[SET_OF[name]].family)
         assert {example.about for example in silo.examples} - {""} == {document.id for document in silo.documents}
         assert all(NOT_FOUND not in document.text for document in silo.documents)
     for one in SETS.values():
@@ -96,7 +97,7 @@ def test_another_seed_draws_other_examples_and_fewer_leave_dev_and_test_as_they_
     whole, few = atc.drawn(1, None, silos=[name]), atc.drawn(1, 10, silos=[name])
     assert whole == {name: silos()[name]} != atc.drawn(2, None, silos=[name])
     asked = {(example.question, example.split) for example in few[name].examples}
-    assert Counter(split for _, split in asked) == {"test": 80, "dev": 30, "train": 10}
+    assert Counter(split for _, split in asked) == {"test": 120, "dev": 60, "train": 10}
     assert {example.id for example in few[name].examples} < {example.id for example in whole[name].examples}
     assert all(len(document.text) <= atc.LONGEST for document in whole[name].documents)
 
