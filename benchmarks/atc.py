@@ -63,12 +63,12 @@ SKILLS: Mapping[str, Mapping[str, Any]] = {
     "read": {"pair": True, "window": 96, "overlap": 24, "max_answer": 24, "max_question": 24},
     "generate": {"max_source": 32, "max_target": 12, "beams": 1},
 }
-SKILL_OF: Mapping[Family, str] = {
+SKILL_OF: Mapping[Family, str] = {  # family -> skill
     "classify": "classify",
     "read": "read",
     "summarise": "generate",
     "ask": "generate",
-}  # family -> skill
+}
 PROBE = {"items": 16, "length": 24}
 AS_PUBLISHED = {"texts": 1, "shuffled": False, "noise": 0.0}
 TWO_STAGES = {

@@ -29,7 +29,7 @@ from fedqa.data.splits import rank
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = PROJECT / "benchmarks" / "results" / "lorar"
-STEPS = {  # of a silo in a round: half as many where SQL is long, two passes over the examples of a small one
+STEPS = {  # of a silo in a round: fewer where SQL is long or examples are few
     "advising": 30,
     "atis": 30,
     "geography": 60,

@@ -71,7 +71,7 @@ def answer_of(found: Found, document: Document) -> Answer:
 
 def check_question(question: str, k: int) -> None:
     if not question.strip():
-        raise ConfigError("the question is empty; ask something")
+        raise ConfigError("the question is empty; ask something, in quotation marks")
     if k < 1:
         raise ConfigError(f"k must be at least 1 answer, got {k}")
 

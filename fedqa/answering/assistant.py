@@ -13,7 +13,7 @@ from typing import Protocol
 
 from torch import nn
 
-from fedqa.answering.answers import Answer, Found, answer_of
+from fedqa.answering.answers import Answer, Found, answer_of, check_question
 from fedqa.answering.blending import fitted
 from fedqa.answering.confidence import Confidence
 from fedqa.answering.document_index import DocumentIndex
@@ -25,7 +25,7 @@ from fedqa.answering.retrieving import Retrieving, dev_questions
 from fedqa.answering.staff import staff_of
 from fedqa.answering.turns import Turns
 from fedqa.data.records import Document
-from fedqa.errors import ConfigError, RunError
+from fedqa.errors import RunError
 from fedqa.federation.messages import Point
 from fedqa.federation.silo import Silo
 from fedqa.models.retriever import Retriever
@@ -83,10 +83,7 @@ class Assistant:
 
     def nearest(self, question: str, k: int = 3) -> list[Answer]:
         """The `k` passages that come nearest, whether they answer or not."""
-        if not question.strip():
-            raise ConfigError("the question is empty; ask something, in quotation marks")
-        if k < 1:
-            raise ConfigError(f"k must be at least 1 answer, got {k}")
+        check_question(question, k)
         with one_thread():
             return [self._answer(found) for found in self.finder.find(question, k)]
 

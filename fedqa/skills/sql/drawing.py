@@ -9,6 +9,7 @@ import numpy as np
 
 from fedqa.databases.contents import Contents
 from fedqa.databases.schema import Column, Relation, Schema
+from fedqa.skills.sql.words import stem
 
 Pair = tuple[str, str]  # question, SQL
 T = TypeVar("T")
@@ -21,7 +22,6 @@ local long main mixed monthly new north old open paid partial private public rea
 simple single small south special standard summer urban west winter yearly young"""
 _LABELS = ("name", "full_name", "title", "label", "description")
 _DATES = ("_on", "_at", "date", "time", "year")  # how names of columns that hold one end
-_SINGULARS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ss", "ss"), ("s", ""))
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,7 @@ def many(table: Relation) -> str:
 
 
 def single(table: Relation) -> str:
-    said = words(table.name)
-    for ending, instead in _SINGULARS:
-        if said.endswith(ending):
-            return said[: -len(ending)] + instead
-    return said
+    return stem(words(table.name))
 
 
 def participle(column: Column) -> str:
