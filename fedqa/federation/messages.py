@@ -57,7 +57,12 @@ class LossSummary:
 
     @classmethod
     def of(cls, losses: Sequence[float], window: int = 1) -> "LossSummary":
-        """Of the means of so many steps each, the first window first; what is left over at the end is a window too."""
+        """Of the means of so many steps each, the first window first; what is left over at the end is a window too.
+
+        Windows are smaller where there would be one alone: a silo of few steps would seem to learn nothing.
+        """
+        if len(losses) <= window:
+            window = max(1, len(losses) // 2)
         means = [fmean(losses[start : start + window]) for start in range(0, len(losses), window)]
         return cls(means[0], means[-1], max(means), min(means))
 

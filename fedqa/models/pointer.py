@@ -41,7 +41,7 @@ from fedqa.models.tagging import is_norm, layers_of, retagged
 
 END = Step(SYMBOL, 0)  # the first symbol is the end; it also stands for the start
 _SHARE = 0.5  # of an item in the words that mean it, at first
-_UNLIKELY = math.log(1e-3)  # below it, no piece is looked for: telling thirty thousand apart costs as much as a step
+_UNLIKELY = math.log(1e-3)  # below it, no piece is looked for: telling thirty thousand apart costs more than a step
 
 
 class Copying(nn.Module):
@@ -291,14 +291,17 @@ class _Stepper:
         if allowed is not None:
             scores = scores.masked_fill(~self._mask(allowed, scores), FORBIDDEN)
         likely = F.log_softmax(scores, dim=-1)
+        piece = likely[:, model.n_symbols].clone()
+        likely[:, model.n_symbols] = FORBIDDEN
         best = likely.topk(min(k, likely.shape[1]), dim=-1)
         found = [
-            [
-                *self._steps(values, classes),
-                *self._pieces(states[row, 0], float(likely[row, model.n_symbols]), k),
-            ]
-            for row, (values, classes) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True))
+            self._steps(values, classes)
+            for values, classes in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
+        # No piece is likelier than that there is one: where k others are, none would be chosen.
+        wanted = (piece > best.values[:, -1].clamp(min=_UNLIKELY)).nonzero()[:, 0]
+        for row, pieces in zip(wanted.tolist(), self._pieces(states[wanted, 0], piece[wanted], k), strict=True):
+            found[row] += pieces
         return [sorted(row, key=lambda one: -one.score)[:k] for row in found]
 
     def take(self, rows: Sequence[int]) -> None:
@@ -314,7 +317,7 @@ class _Stepper:
         return [
             Likely(value, self._step(one))
             for value, one in zip(values, classes, strict=True)
-            if one != self._model.n_symbols and value > FORBIDDEN / 2
+            if value > FORBIDDEN / 2
         ]
 
     def _step(self, index: int) -> Step:
@@ -324,13 +327,15 @@ class _Stepper:
             return Step(SYMBOL, index)
         return Step(ITEM, index - first_item) if index < first_span else Step(SPAN, index - first_span)
 
-    def _pieces(self, state: Tensor, likely: float, k: int) -> list[Likely]:
-        if likely < _UNLIKELY:
+    def _pieces(self, states: Tensor, likely: Tensor, k: int) -> list[list[Likely]]:
+        """The likeliest pieces after each of the states [rows, hidden]; `likely` [rows] is that there is one."""
+        if not len(states):
             return []
-        best = F.log_softmax(self._model._piece_scores(state), dim=-1).topk(k)
+        best = F.log_softmax(self._model._piece_scores(states), dim=-1).topk(k, dim=-1)
+        scores = (best.values + likely.unsqueeze(1)).tolist()
         return [
-            Likely(likely + value, Step(PIECE, piece))
-            for value, piece in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            [Likely(score, Step(PIECE, piece)) for score, piece in zip(row, pieces, strict=True)]
+            for row, pieces in zip(scores, best.indices.tolist(), strict=True)
         ]
 
     def _mask(self, allowed: Sequence[Allowed], scores: Tensor) -> Tensor:

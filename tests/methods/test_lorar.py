@@ -100,7 +100,8 @@ def test_losses_are_told_as_means_of_windows() -> None:
     # windows of two: 3, 2 and, left over, 0.5
     assert LossSummary.of(losses, 2) == LossSummary(3.0, 0.5, 3.0, 0.5)
     assert LossSummary.of(losses, 4) == LossSummary(2.5, 0.5, 2.5, 0.5)
-    assert LossSummary.of(losses, 99) == LossSummary(2.1, 2.1, 2.1, 2.1)  # one window: no loss fell
+    assert LossSummary.of(losses, 99) == LossSummary.of(losses, 2)  # one window alone would be left
+    assert LossSummary.of([2.0], 4) == LossSummary(2.0, 2.0, 2.0, 2.0)  # one step: no loss fell
 
 
 def test_a_silo_tells_its_losses_by_the_windows_of_the_stage(tmp_path: Path) -> None:

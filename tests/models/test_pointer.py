@@ -14,9 +14,9 @@ from fedqa.errors import ConfigError, ModelError
 from fedqa.models.backbones import Backbone, frozen_below, load_backbone
 from fedqa.models.decoder import Kept
 from fedqa.models.encoding import tokenised
-from fedqa.models.pointer import END, Pointer, item_vectors, pointer
+from fedqa.models.pointer import END, Pointer, _Stepper, item_vectors, pointer
 from fedqa.models.search import ITEM, PIECE, SPAN, SYMBOL, Allowed, Search, Step
-from fedqa.models.seq2seq import Items, Seq2Seq, Source, cross_entropy, padded_targets, target_of
+from fedqa.models.seq2seq import Items, Seq2Seq, Source, cross_entropy, padded_targets, steps_tensor, target_of
 from fedqa.models.tagged import TaggedModel
 from fedqa.models.tagging import tags_of
 
@@ -231,6 +231,27 @@ def test_gradients_reach_what_is_learnt_of_links_and_it_travels_with_the_head(ti
 
 
 # -- rules
+
+
+@pytest.mark.parametrize("piece_bias", [-3.0, 0.0, 3.0])  # none is spelled, some are, all are
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_the_likeliest_steps_are_those_of_all_that_can_be_written(tiny: Backbone, k: int, piece_bias: float) -> None:
+    pointing, given = model(tiny), sources(tiny)
+    with torch.no_grad():
+        pointing.bias[SYMBOLS] = piece_bias
+        pointing.spelling.weight *= 8  # so that some pieces are likely
+        memory = pointing.encode(given)
+        logits = pointing.logits(memory, [target_of([END])] * len(given))
+        likely = logits.classes[:, 0].log_softmax(dim=-1)
+        states = pointing.states(memory, steps_tensor([END] * len(given), END, memory.text.device), pointing.reads(memory))
+        spelled = pointing._piece_scores(states[:, 0]).log_softmax(dim=-1) + likely[:, SYMBOLS : SYMBOLS + 1]
+        likely[:, SYMBOLS] = -torch.inf
+        expected = torch.cat([likely, spelled], dim=1).topk(k, dim=-1).values
+        found = _Stepper(pointing, memory).likely([None] * len(given), k, None)
+    for row, steps in enumerate(found):
+        known = [one.score for one in steps]
+        certain = min(k, int((expected[row] > np.log(1e-3)).sum()))
+        assert known[:certain] == pytest.approx(expected[row, :certain].tolist(), abs=1e-5)
 
 
 class OnlyItems:
