@@ -44,7 +44,7 @@ def test_eight_silos_of_at_most_the_examples_said() -> None:
     silos = lorar.drawn(1, None)
     assert tuple(silos) == lorar.SILOS
     counts = {name: Counter(example.split for example in silo.examples) for name, silo in silos.items()}
-    assert counts["atis"] == {"train": 4347, "dev": 30, "test": 100}
+    assert counts["atis"] == {"train": 600, "dev": 30, "test": 100}
     assert counts["yelp"] == {"train": 76, "dev": 26, "test": 26}
     assert all(len(silo.documents) == 1 for silo in silos.values())
     assert lorar.drawn(1, None) == silos != lorar.drawn(2, None)
@@ -60,8 +60,10 @@ def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
         course = course_of(from_table(Alliance, {"name": "x", **arm.settings}, arm.name))
         assert len(course.silos) == 8
         (stage,) = course.stages
-        steps = [course.local_of(name, stage).steps for name in ("atis", "yelp")]
-        assert steps == ([280, 280] if arm.name == CENTRAL else [30, 20])  # pooled: of all silos together
+        local = [course.local_of(name, stage) for name in ("atis", "yelp")]
+        told = [(one.steps, one.learning_rate) for one in local]
+        pooled = [(144, 5e-4)] * 2  # the steps of all silos together
+        assert told == (pooled if arm.name == CENTRAL else [(12, 5e-4), (20, 1e-3)])
 
 
 def test_the_weightings_are_those_of_the_paper() -> None:

@@ -243,7 +243,9 @@ def test_the_likeliest_steps_are_those_of_all_that_can_be_written(tiny: Backbone
         memory = pointing.encode(given)
         logits = pointing.logits(memory, [target_of([END])] * len(given))
         likely = logits.classes[:, 0].log_softmax(dim=-1)
-        states = pointing.states(memory, steps_tensor([END] * len(given), END, memory.text.device), pointing.reads(memory))
+        states = pointing.states(
+            memory, steps_tensor([END] * len(given), END, memory.text.device), pointing.reads(memory)
+        )
         spelled = pointing._piece_scores(states[:, 0]).log_softmax(dim=-1) + likely[:, SYMBOLS : SYMBOLS + 1]
         likely[:, SYMBOLS] = -torch.inf
         expected = torch.cat([likely, spelled], dim=1).topk(k, dim=-1).values
