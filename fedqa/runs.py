@@ -247,8 +247,12 @@ def train(
     on_data(collections)
     say(f"preparing the model {course.model!r}")
     setting = build(course, collections, out, databases=databases_of(project))
-    _claim(folder, project)
-    return run_setting(setting, processes=processes, watcher=watcher)
+    with folder.alone():
+        finished = _finished(folder, project, resume or more is not None)  # by another process, in the meantime
+        if finished is not None:
+            return finished
+        _claim(folder, project)
+        return run_setting(setting, processes=processes, watcher=watcher)
 
 
 def run_setting(

@@ -4,15 +4,18 @@
     course.toml          the plan              environment.json   versions and machine
     rounds.jsonl         a line a round        result.json        the scores, at the end
     checkpoints/         the coordinator's state after a round (safetensors)
+    lock                 empty; held by the process that trains
     silos/NAME/          a silo's own folder, when all silos are in this process
 
 A line in rounds.jsonl commits a round. It is written after the round's checkpoint; what has no line did not happen.
 """
 
+import fcntl
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -64,6 +67,22 @@ class RoundRecord:
 class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Raise RunError if another process is at work in the folder; keep others out until the end.
+
+        The system gives the lock back however a process ends, and no process that it has started keeps it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("ab") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                raise RunError(
+                    f"another process is training in {self.path}; wait until it has ended, or choose another --out"
+                ) from None
+            yield
 
     @property
     def rounds_path(self) -> Path:

@@ -315,9 +315,7 @@ class _Stepper:
 
     def _steps(self, values: Sequence[float], classes: Sequence[int]) -> list[Likely]:
         return [
-            Likely(value, self._step(one))
-            for value, one in zip(values, classes, strict=True)
-            if value > FORBIDDEN / 2
+            Likely(value, self._step(one)) for value, one in zip(values, classes, strict=True) if value > FORBIDDEN / 2
         ]
 
     def _step(self, index: int) -> Step:

@@ -3,6 +3,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,3 +124,25 @@ def test_tensors_may_be_views_and_pieces_of_others(tmp_path: Path) -> None:
     square = torch.arange(4.0).view(2, 2)
     write_tensors(tmp_path / "t.safetensors", {"square": square, "turned": square.T, "row": square[1]}, {"a": "b"})
     assert [path.name for path in tmp_path.iterdir()] == ["t.safetensors"]
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from fedqa.federation.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1])).alone():
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(folder.path)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match="another process is training in"), folder.alone():
+            pytest.fail("the folder is the other's")
+        other.kill()
+    for _ in range(2):  # what was killed, and what ended, holds it no longer
+        with folder.alone():
+            pass
