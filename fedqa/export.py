@@ -18,10 +18,11 @@ from fedqa.federation.run_folder import RunFolder
 from fedqa.federation.silo import Silo
 from fedqa.files import write_tensors, write_text
 from fedqa.models.backbones import Backbone
+from fedqa.models.head import HEAD
 from fedqa.models.matcher import Matcher
 from fedqa.models.patches import PATCHES, patches_of, save_patches, without_patches
 from fedqa.opening import OpenRun, model_at, open_run
-from fedqa.parser_export import HEAD, save_parser
+from fedqa.parser_export import save_parser
 from fedqa.skills.match import Match
 from fedqa.skills.parse import Parse
 from fedqa.tables import plain

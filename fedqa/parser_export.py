@@ -7,28 +7,23 @@ asked.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import nn
 
 from fedqa.errors import ModelError
 from fedqa.federation.silo import Silo
 from fedqa.files import write_tensors
 from fedqa.models.backbones import Backbone, frozen_below, load_backbone
+from fedqa.models.head import HEAD, read_head
 from fedqa.models.patches import Patch, patched, without_patches
 from fedqa.models.text_writer import TextWriter
 from fedqa.opening import OpenRun
 from fedqa.seeds import derive
-from fedqa.skills import make_skill
+from fedqa.skills import make_skill, started
 from fedqa.skills.parse import Parse, ParseFeatures
 from fedqa.tables import from_table, plain, to_table
-
-HEAD = "fedqa_head.safetensors"
 
 
 @dataclass(frozen=True)
@@ -74,58 +69,22 @@ def save_parser(run: OpenRun, silo: Silo, module: nn.Module, folder: Path) -> No
 
 def load_parser(folder: Path) -> ExportedParser:
     """The model of a folder that `fedqa export` wrote for a silo of the skill `parse`."""
-    path = folder / HEAD
-    weights, told = _read(path)
-    if told.get("skill") != "parse":
+    head = read_head(folder)
+    if head is None:
+        raise ModelError(f"{folder} has no {HEAD}; give a folder that `fedqa export` wrote")
+    if head.skill != "parse":
         raise ModelError(
-            f"{folder} holds a model of the skill {told.get('skill')!r}, which writes no SQL; "
-            "ask the run it was exported from"
+            f"{folder} holds a model of the skill {head.skill!r}, which writes no SQL; ask the run it was exported from"
         )
-    facts = from_table(_Facts, told.get("facts", {}), str(path))
-    skill = make_skill("parse", told.get("options", {}), str(path))
+    facts = from_table(_Facts, head.told.get("facts", {}), str(head.path))
+    skill = make_skill("parse", head.told.get("options", {}), str(head.path))
     assert isinstance(skill, Parse)
     loaded = frozen_below(load_backbone(str(folder)), facts.freeze_layers)
     backbone = patched(loaded, facts.patches, facts.patch_seed)
-    model = skill.build(backbone, 0).module.eval()
-    if not isinstance(model, TextWriter):
-        _fill(model, weights, path)
+    model = started(skill, backbone, 0).module.eval()
     return ExportedParser(facts.silo, skill, model, backbone, facts.longest)
 
 
 def is_exported(folder: Path) -> bool:
     """Whether it is a folder of `fedqa export` rather than one of a run."""
     return (folder / HEAD).is_file() and not (folder / "course.toml").exists()
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    if not path.is_file():
-        raise ModelError(f"{path.parent} has no {HEAD}; give a folder that `fedqa export` wrote")
-    try:
-        with safe_open(path, "pt") as file:
-            texts = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except SafetensorError as problem:
-        raise ModelError(f"{path} cannot be read ({problem}); export the model again") from problem
-    return weights, {key: _value(text) for key, text in texts.items()}
-
-
-def _value(text: str) -> object:
-    """What a text of the file says; the head of another skill has plain texts among them."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
-
-
-def _fill(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    slots = dict(model.named_parameters())
-    wrong = [name for name in {**slots, **weights} if _shape(slots, name) != _shape(weights, name)]
-    if wrong:
-        raise ModelError(f"{path} does not fit the model beside it, first at {wrong[0]!r}; export the model again")
-    with torch.no_grad():
-        for name, slot in slots.items():
-            slot.copy_(weights[name])
-
-
-def _shape(tensors: Mapping[str, Tensor], name: str) -> torch.Size | None:
-    return tensors[name].shape if name in tensors else None

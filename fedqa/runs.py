@@ -29,7 +29,7 @@ from fedqa.files import write_text
 from fedqa.models.backbones import Backbone, frozen_below, load_backbone
 from fedqa.models.patches import patched
 from fedqa.seeds import derive
-from fedqa.skills import make_skill
+from fedqa.skills import make_skill, started
 from fedqa.skills.parse import Parse
 from fedqa.skills.silo_texts import NO_TEXTS, Texts, silo_texts
 from fedqa.skills.skill import Features, Skill
@@ -189,7 +189,7 @@ def workplace(course: Course, loaded: Backbone | None = None) -> tuple[Backbone,
     """The model a course starts from, and the workshop that builds on it."""
     loaded = loaded or load_model(course.model, course.freeze_layers, course.seed)
     backbone = patched(loaded, course.patches, derive(course.seed, "patch") % 2**31)
-    return backbone, Workshop(course, lambda skill: skill.build(backbone, derive(course.seed, "head") % 2**31))
+    return backbone, Workshop(course, lambda skill: started(skill, backbone, derive(course.seed, "head") % 2**31))
 
 
 def load_model(model: str, freeze_layers: int, seed: int) -> Backbone:

