@@ -102,10 +102,14 @@ class Epochs(Protocol):
 
 @dataclass(frozen=True)
 class Trace:
-    """What a round of local work was: examples seen, steps taken, task loss of each step."""
+    """What a round of local work was: examples seen, steps taken, task loss of each step.
+
+    `probed` is the loss of the same examples before and after the work, where it was measured.
+    """
 
     n_seen: int
     losses: tuple[float, ...]
+    probed: tuple[float, ...] = ()
 
 
 class Adam:
@@ -198,6 +202,21 @@ def fit(
         n_seen += n
         progress(step + 1, total)
     return Trace(n_seen, tuple(losses))
+
+
+class Probe:
+    """The mean task loss of the same few examples whenever it is asked: the losses of a round's steps are of different
+    ones, and where steps are few they differ more by these than by what was learnt."""
+
+    def __init__(
+        self, loss: Callable[[Any], Tensor], data: Epochs, *, batch: int, count: int, rng: np.random.Generator
+    ) -> None:
+        self._loss = loss
+        self._batches = list(islice(data.epoch(batch, rng), max(1, count // batch)))
+
+    def __call__(self) -> float:
+        seen = sum(n for _, n in self._batches)
+        return sum(n * self._loss(batch).item() for batch, n in self._batches) / seen
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedqa.errors import ConfigError
-from fedqa.training import Adam, Local, Term, Trace, fit, one_thread, prox
+from fedqa.training import Adam, Local, Probe, Term, Trace, fit, one_thread, prox
 
 TASK = (Term("task"),)
 
@@ -334,3 +334,23 @@ def test_local_work_has_one_thread_and_gives_the_others_back() -> None:
         raise ZeroDivisionError
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)
+
+
+# -- the same examples, before and after ----------------------------------------------------------------------------
+
+
+def test_a_probe_asks_the_same_examples_whatever_was_learnt_between() -> None:
+    weight, data = nn.Parameter(torch.tensor(0.0)), Numbers([1.0, 1.0, 1.0, 1.0, 3.0])
+    probe = Probe(squares(weight), data, batch=2, count=5, rng=np.random.default_rng(1))
+    drawn = data.epochs[0][:4]  # two whole batches of two
+    assert probe() == pytest.approx(sum(value**2 for value in drawn) / 8)
+    with torch.no_grad():
+        weight.fill_(2.0)
+    assert probe() == pytest.approx(sum((2 - value) ** 2 for value in drawn) / 8)
+    assert len(data.epochs) == 1
+
+
+def test_in_a_probe_every_example_counts_the_same() -> None:
+    weight, data = nn.Parameter(torch.tensor(0.0)), Numbers([1.0, 2.0, 3.0])
+    probe = Probe(squares(weight), data, batch=2, count=4, rng=np.random.default_rng(0))
+    assert probe() == pytest.approx((1 + 4 + 9) / 6)  # a batch of two and one of one

@@ -25,7 +25,8 @@ WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
     ONLY_LOSS: ("fedopt", "loss_reduction"),
 }
 BOUNDED, OWN_HEAD = f"{BEST}, bounded", f"{BEST}, own head"
-BEYOND = (BOUNDED, OWN_HEAD)
+WINDOWS, FROM_NOTHING = f"{BEST}, windows", f"{BEST}, from nothing"
+BEYOND = (BOUNDED, OWN_HEAD, WINDOWS, FROM_NOTHING)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
 WEIGHTINGS = ("FedOPT", BEST, ONLY_LOSS, EQUAL)
 ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *BEYOND)))
@@ -38,6 +39,8 @@ MEANINGS = {
     ONLY_LOSS: "loss reduction alone",
     BOUNDED: "no silo's odds above three times those of its size",
     OWN_HEAD: "each silo's last layer is its own",
+    WINDOWS: "losses of a round's steps, as published",
+    FROM_NOTHING: "a decoder that has learnt no SQL before",
 }
 CLAIMS = {  # what the paper's text says: the first is above the second
     "pooling helps": (CENTRAL, ALONE),
@@ -50,6 +53,8 @@ CLAIMS = {  # what the paper's text says: the first is above the second
 OURS = {  # not of the paper: the same
     "the bound costs nothing": (BOUNDED, BEST),
     "an own head helps": (OWN_HEAD, BEST),
+    "losses of the same examples help": (BEST, WINDOWS),
+    "having learnt SQL before helps": (BEST, FROM_NOTHING),
 }
 SMALL = ("academic", "imdb", "yelp")  # where the paper's gains are largest
 PAPER = Published(

@@ -127,6 +127,7 @@ class Stage:
     fresh: bool = False  # it starts from the loaded model, whatever earlier stages did
     blend: float = 0.0  # how much of the model that the stage before left is in the silo's own at the end
     loss_window: int = 1  # steps whose mean is one loss of what silos tell of theirs
+    loss_probe: int = 0  # training examples whose loss before and after the work they tell instead; 0 = none
 
     def __post_init__(self) -> None:
         where = f"stage {self.name!r}"
@@ -134,6 +135,8 @@ class Stage:
             raise ConfigError(f"{where} needs at least 1 round, got {self.rounds}")
         if self.loss_window < 1:
             raise ConfigError(f"{where}: loss_window must be at least 1 step, got {self.loss_window}")
+        if self.loss_probe < 0:
+            raise ConfigError(f"{where}: loss_probe must be 0 or more examples, got {self.loss_probe}")
         if not 0 <= self.blend < 1:
             raise ConfigError(f"{where}: blend must be a share from 0 to below 1, got {self.blend}")
         check_rule(self.sharing, where)

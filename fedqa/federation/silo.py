@@ -49,8 +49,8 @@ from fedqa.models.flat import FlatModel
 from fedqa.seeds import derive, generator
 from fedqa.skills.self_supervised import TASKS
 from fedqa.skills.silo_texts import NO_TEXTS, Texts
-from fedqa.skills.skill import Features, Scores, Skill
-from fedqa.training import Epochs, Term, Trace, fit, one_thread
+from fedqa.skills.skill import Features, Scores, Skill, evaluating
+from fedqa.training import Epochs, Probe, Term, Trace, fit, one_thread
 
 Progress = Callable[[int, int], None]
 
@@ -115,7 +115,9 @@ class Silo:
         kept = self._receive(bench, turn.stage_index, turn.round, request.weights)
         metrics = self._score(bench, "received", "dev", turn.round) if turn.scored else {}
         before = Before(bench.model, request.weights)
-        trace = self._work(bench, turn, "main", kept, before, progress)
+        probe = self._probe(bench, turn)
+        earlier = probe()
+        trace = replace(self._work(bench, turn, "main", kept, before, progress), probed=(*earlier, *probe()))
         delta = before.settle(bench.model, bench.vectors.take(bench.model.shared.numel()))
         keep = self._private_tensors(bench, turn, "main")
         if turn.stage.replica is not None:
@@ -199,6 +201,21 @@ class Silo:
             raise BoundaryError("diverged")
         return trace
 
+    def _probe(self, bench: Bench, turn: "_Turn") -> Callable[[], tuple[float, ...]]:
+        """Measures the loss of the same training examples in every round, if the stage is to know it."""
+        if not turn.stage.loss_probe or turn.stage.assign is not None:
+            return lambda: ()
+        work, module = self._own_work(bench, turn), bench.model.module
+        batch = self.course.local_of(self.name, turn.stage).batch
+        rng = generator(self.course.seed, "probe", self.course.draws_as(self.name))
+        loss = Probe(work.loss, work.data, batch=batch, count=turn.stage.loss_probe, rng=rng)
+
+        def measured() -> tuple[float, ...]:
+            with evaluating(module):
+                return (loss(),)
+
+        return measured
+
     def _own_work(self, bench: Bench, turn: "_Turn") -> "_Work":
         """The silo's own skill, on what it draws for this round."""
         module = bench.model.module
@@ -258,7 +275,7 @@ class Silo:
             n_examples=self.features.n_train,
             n_seen=trace.n_seen,
             n_steps=len(trace.losses),
-            loss=LossSummary.of(trace.losses, window),
+            loss=LossSummary.of(trace.probed or trace.losses, window),
             metrics=metrics,
         )
 

@@ -24,6 +24,7 @@ class LorarOptions(Federated):
     algorithm: Literal["fedavg", "fedprox", "fedopt"] = "fedopt"
     estimator: Literal["max_min", "first_last"] = "max_min"  # how far a loss fell
     window: int = 4  # steps whose mean loss counts as one: single batches are noise
+    probe: int = 0  # or: training examples whose loss is measured before and after a round, where its steps are few
     relative: bool = False  # to the loss it fell from
     cap_factor: float = 3.0
     proximal_weight: float = 1e-4  # of fedprox
@@ -66,6 +67,7 @@ def _stages(plan: Plan, options: LorarOptions) -> tuple[Stage, ...]:
         rates=((PATCH, options.patch_rate),) if options.patch else (),
         local=plan.local,
         loss_window=options.window,
+        loss_probe=options.probe,
     )
     if options.algorithm == "fedprox":
         stage = replace(stage, objective=(Term("task"), Term("prox", options.proximal_weight)))

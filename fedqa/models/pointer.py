@@ -10,7 +10,7 @@ the output nor its training says anything of a silo's vocabulary.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -97,6 +97,17 @@ class Linking(nn.Module):
         return covered / total[alike].clamp(min=1)
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What of a memory is the same at every step: keys and values for the decoder's layers, and items as inputs."""
+
+    layers: Sequence[Read]
+    items: Tensor  # [rows, items, hidden]
+
+    def take(self, rows: Tensor) -> "Reading":
+        return Reading([(keys[rows], values[rows]) for keys, values in self.layers], self.items[rows])
+
+
 class Pointer(nn.Module):
     """`symbols` is their number, the first being the end; a span is at most `longest_span` words."""
 
@@ -173,7 +184,7 @@ class Pointer(nn.Module):
         gold = padded_targets(targets, memory.text.device)
         start = steps_tensor([END] * len(gold), END, gold.device)
         given = torch.cat([start, gold[:, :-1].clamp(min=0)], dim=1)
-        states = self.states(memory, given, self.reads(memory))
+        states = self.states(memory, given, self.reading(memory))
         spelled = gold[..., 0] == PIECE
         return Logits(
             self._scores(memory, states, self._keys(memory)),
@@ -182,24 +193,24 @@ class Pointer(nn.Module):
             gold[..., 1][spelled],
         )
 
-    def reads(self, memory: Memory) -> list[Read]:
-        """What the decoder's layers read of a memory."""
-        return [
+    def reading(self, memory: Memory) -> Reading:
+        layers = [
             (one.source.split(memory.mapped(one.source.key)), one.source.split(memory.mapped(one.source.value)))
             for one in self._decoder_layers
         ]
+        return Reading(layers, memory.mapped_items(self.item.input))
 
-    def states(self, memory: Memory, steps: Tensor, reads: Sequence[Read], kept: Kept | None = None) -> Tensor:
+    def states(self, memory: Memory, steps: Tensor, reading: Reading, kept: Kept | None = None) -> Tensor:
         """The decoder's states after steps [rows, steps, 2]: [rows, steps, hidden]."""
         at = kept.steps if kept else 0
         places = self._position_table[at : at + steps.shape[1]]
-        states: Tensor = self.dropout(self.norm(self._inputs(memory, steps) + places))
+        states: Tensor = self.dropout(self.norm(self._inputs(memory, steps, reading) + places))
         mask = memory.mask[:, None, None]
-        for place, (layer, read) in enumerate(zip(self._decoder_layers, reads, strict=True)):
+        for place, (layer, read) in enumerate(zip(self._decoder_layers, reading.layers, strict=True)):
             states = layer(states, read, mask, kept, place)
         return states
 
-    def _inputs(self, memory: Memory, steps: Tensor) -> Tensor:
+    def _inputs(self, memory: Memory, steps: Tensor, reading: Reading) -> Tensor:
         """What was written, as vectors: each kind in its places."""
         kind, index = steps.unbind(dim=-1)
         inputs: Tensor = self.symbols(torch.where(kind == SYMBOL, index, 0))
@@ -208,7 +219,7 @@ class Pointer(nn.Module):
             inputs = inputs.index_put(_places(pieces), F.embedding(index[pieces], self._words))
         if items.any():
             rows, _ = at = _places(items)
-            inputs = inputs.index_put(at, memory.mapped_items(self.item.input)[rows, index[items]])
+            inputs = inputs.index_put(at, reading.items[rows, index[items]])
         if spans.any():
             rows, _ = at = _places(spans)
             first, more = index[spans] // self.longest_span, index[spans] % self.longest_span
@@ -281,12 +292,12 @@ class _Stepper:
 
     def __init__(self, model: Pointer, memory: Memory) -> None:
         self._model, self._memory, self._kept = model, memory, Kept()
-        self._reads, self._keys = model.reads(memory), model._keys(memory)
+        self._reading, self._keys = model.reading(memory), model._keys(memory)
 
     def likely(self, last: Sequence[Step | None], k: int, allowed: Sequence[Allowed] | None) -> list[list[Likely]]:
         model, memory = self._model, self._memory
         steps = steps_tensor(last, END, memory.text.device)
-        states = model.states(memory, steps, self._reads, self._kept)
+        states = model.states(memory, steps, self._reading, self._kept)
         scores = model._scores(memory, states, self._keys)[:, 0]
         if allowed is not None:
             scores = scores.masked_fill(~self._mask(allowed, scores), FORBIDDEN)
@@ -310,7 +321,7 @@ class _Stepper:
         at = torch.tensor(rows, device=self._memory.text.device)
         items, first, last = self._keys
         self._memory, self._keys = self._memory.take(at), (items[at], first[at], last[at])
-        self._reads = [(keys[at], values[at]) for keys, values in self._reads]
+        self._reading = self._reading.take(at)
         self._kept.take(at)
 
     def _steps(self, values: Sequence[float], classes: Sequence[int]) -> list[Likely]:

@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import lorar
-from benchmarks.lorar_report.arms import ALL_ARMS, ALONE, BEST, BOUNDED, CENTRAL, WEIGHTINGS, findings_of, micro
+from benchmarks import lorar, lorar_start
+from benchmarks.lorar_report.arms import (
+    ALL_ARMS,
+    ALONE,
+    BEST,
+    BOUNDED,
+    CENTRAL,
+    FROM_NOTHING,
+    WEIGHTINGS,
+    WINDOWS,
+    findings_of,
+    micro,
+)
 from benchmarks.lorar_report.curves import curve_sections
 from benchmarks.lorar_report.report import page_of, tables, write_report
 from benchmarks.lorar_report.rounds import Rounds, RoundWitness
@@ -21,6 +32,8 @@ from fedqa.evaluation.charts import Chart
 from fedqa.evaluation.words import percent
 from fedqa.federation.course import Choice
 from fedqa.federation.run_folder import Accepted, RoundRecord
+from fedqa.models.backbones import load_backbone
+from fedqa.models.head import HEAD
 from fedqa.tables import from_table
 
 real_data = pytest.mark.skipif(not (FOLDER / "text2sql").exists(), reason=f"text2sql is not in {FOLDER}")
@@ -62,8 +75,8 @@ def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
         (stage,) = course.stages
         local = [course.local_of(name, stage) for name in ("atis", "yelp")]
         told = [(one.steps, one.learning_rate) for one in local]
-        pooled = [(144, 5e-4)] * 2  # the steps of all silos together
-        assert told == (pooled if arm.name == CENTRAL else [(12, 5e-4), (20, 1e-3)])
+        pooled, rate = [(140, 1e-3)] * 2, 1e-3 if arm.name == ALONE else 2e-3  # the steps of all silos together
+        assert told == (pooled if arm.name == CENTRAL else [(10, rate), (20, rate)])
 
 
 def test_the_weightings_are_those_of_the_paper() -> None:
@@ -74,6 +87,19 @@ def test_the_weightings_are_those_of_the_paper() -> None:
     assert by_name["FedAvg"].stages[0].mixing.optimiser == Choice("none")
     bounds = [by_name[name].stages[0].mixing.weigher.options["cap_factor"] for name in (BEST, BOUNDED)]
     assert bounds == [1e6, 3.0]  # the published method has none
+    probes = {name: by_name[name].stages[0].loss_probe for name in (BEST, BOUNDED, WINDOWS, "FedOPT")}
+    assert probes == {BEST: 24, BOUNDED: 24, WINDOWS: 0, "FedOPT": 24}
+    assert {arm.name for arm in lorar.ARMS if arm.settings["model"] != lorar.START} == {FROM_NOTHING}
+
+
+def test_what_a_study_starts_from_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"MODEL": "tiny", "SYNTHETIC": 20, "STEPS": 1}.items():
+        monkeypatch.setattr(lorar_start, name, value)
+    folder = lorar_start.started(tmp_path / "start" / "model")
+    head = load_backbone(str(folder)).head
+    assert head is not None and head.skill == "parse"
+    stamp = (folder / HEAD).stat().st_mtime_ns
+    assert lorar_start.started(folder) == folder and (folder / HEAD).stat().st_mtime_ns == stamp
 
 
 def test_claims_are_differences_of_the_mean_of_silos() -> None:

@@ -45,6 +45,7 @@ SHARED = (("*", "shared"),)
         (lambda: Replica(-0.1), "replica: proximal_weight must be a number from 0, got -0.1"),
         (lambda: Stage(0, SHARED), "stage 'train' needs at least 1 round, got 0"),
         (lambda: Stage(1, SHARED, loss_window=0), "stage 'train': loss_window must be at least 1 step, got 0"),
+        (lambda: Stage(1, SHARED, loss_probe=-1), "stage 'train': loss_probe must be 0 or more examples, got -1"),
         (lambda: Stage(1, (("hed", "shared"),)), "unknown selector 'hed' in stage 'train'"),
         (lambda: Stage(1, SHARED, channels=("gossip",)), "unknown channel 'gossip' in stage 'train'"),
         (lambda: SiloPlan("two words"), "silo name 'two words' cannot be used"),

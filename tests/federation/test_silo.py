@@ -51,6 +51,21 @@ def test_an_update_says_what_was_done(tmp_path: Path) -> None:
     assert set(update.metrics) == {"received/dev/fit", "personal/dev/fit"}
 
 
+def test_losses_of_the_same_examples_are_told_if_the_course_asks_for_them(tmp_path: Path) -> None:
+    """Without steps that change anything they are equal, while those of a round's steps are of different examples."""
+    told = {}
+    for rate in (0.0, 0.02):
+        course = with_stage(toy_course(local=Local(batch=4, learning_rate=rate)), loss_probe=8)
+        silo = silo_of(course, tmp_path / str(rate))
+        told[rate] = [train(silo, number).loss for number in (1, 2)]  # both from the loaded weights
+        assert torch.equal(train(silo).delta, train(silo_of(with_stage(course, loss_probe=0), tmp_path / "none")).delta)
+    for loss in told[0.0]:
+        assert loss.first == loss.last == loss.max == loss.min == told[0.0][0].first
+    for loss in told[0.02]:
+        assert (loss.first, loss.max) == (told[0.0][0].first, loss.first)
+        assert (loss.last, loss.min) == (loss.min, loss.last) and loss.last < loss.first
+
+
 def test_received_plus_delta_is_the_personal_model_bit_for_bit(tmp_path: Path) -> None:
     silo = silo_of(toy_course(), tmp_path)
     update = train(silo)

@@ -41,6 +41,7 @@ def test_by_default_it_is_fedopt_by_size_and_progress() -> None:
     assert stage.mixing.optimiser == Choice("sgd", {"learning_rate": 1.0, "momentum": 0.9})
     assert stage.objective == (Term("task"),)
     assert (stage.rounds, stage.loss_window, stage.local) == (4, 4, PLAN.local)
+    assert (stage.loss_probe, stage_of(probe=24).loss_probe) == (0, 24)
 
 
 def test_the_other_algorithms_average() -> None:

@@ -74,10 +74,10 @@ def test_it_is_an_encoder_decoder(tiny: Backbone) -> None:
 def test_step_by_step_is_the_same_as_all_at_once(tiny: Backbone) -> None:
     pointing = model(tiny)
     memory = pointing.encode(sources(tiny))
-    reads = pointing.reads(memory)
+    reading = pointing.reading(memory)
     steps = padded_targets(TARGETS, memory.text.device).clamp(min=0)
-    whole, kept = pointing.states(memory, steps, reads), Kept()
-    parts = [pointing.states(memory, steps[:, i : i + 1], reads, kept) for i in range(steps.shape[1])]
+    whole, kept = pointing.states(memory, steps, reading), Kept()
+    parts = [pointing.states(memory, steps[:, i : i + 1], reading, kept) for i in range(steps.shape[1])]
     assert torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-5)
 
 
@@ -210,9 +210,9 @@ def test_with_links_too_step_by_step_and_company_make_no_difference(tiny: Backbo
         for number, part in enumerate((knowing.linking.first, knowing.linking.item)):  # type: ignore[union-attr]
             part.normal_(0.0, 0.3, generator=torch.Generator().manual_seed(number))
     memory = knowing.encode(given)
-    reads, steps = knowing.reads(memory), padded_targets(TARGETS, memory.text.device).clamp(min=0)
-    whole, kept = knowing.states(memory, steps, reads), Kept()
-    parts = [knowing.states(memory, steps[:, i : i + 1], reads, kept) for i in range(steps.shape[1])]
+    reading, steps = knowing.reading(memory), padded_targets(TARGETS, memory.text.device).clamp(min=0)
+    whole, kept = knowing.states(memory, steps, reading), Kept()
+    parts = [knowing.states(memory, steps[:, i : i + 1], reading, kept) for i in range(steps.shape[1])]
     assert torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-5)
     alone = knowing.write(knowing.encode(given[:1]), Search(6, 3))[0]
     together = knowing.write(memory, Search(6, 3))[0]
@@ -244,7 +244,7 @@ def test_the_likeliest_steps_are_those_of_all_that_can_be_written(tiny: Backbone
         logits = pointing.logits(memory, [target_of([END])] * len(given))
         likely = logits.classes[:, 0].log_softmax(dim=-1)
         states = pointing.states(
-            memory, steps_tensor([END] * len(given), END, memory.text.device), pointing.reads(memory)
+            memory, steps_tensor([END] * len(given), END, memory.text.device), pointing.reading(memory)
         )
         spelled = pointing._piece_scores(states[:, 0]).log_softmax(dim=-1) + likely[:, SYMBOLS : SYMBOLS + 1]
         likely[:, SYMBOLS] = -torch.inf
