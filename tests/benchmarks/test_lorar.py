@@ -57,7 +57,7 @@ def test_eight_silos_of_at_most_the_examples_said() -> None:
     silos = lorar.drawn(1, None)
     assert tuple(silos) == lorar.SILOS
     counts = {name: Counter(example.split for example in silo.examples) for name, silo in silos.items()}
-    assert counts["atis"] == {"train": 600, "dev": 30, "test": 100}
+    assert counts["atis"] == {"train": 4347, "dev": 30, "test": 100}
     assert counts["yelp"] == {"train": 76, "dev": 26, "test": 26}
     assert all(len(silo.documents) == 1 for silo in silos.values())
     assert lorar.drawn(1, None) == silos != lorar.drawn(2, None)
@@ -88,7 +88,7 @@ def test_the_weightings_are_those_of_the_paper() -> None:
     bounds = [by_name[name].stages[0].mixing.weigher.options["cap_factor"] for name in (BEST, BOUNDED)]
     assert bounds == [1e6, 3.0]  # the published method has none
     probes = {name: by_name[name].stages[0].loss_probe for name in (BEST, BOUNDED, WINDOWS, "FedOPT")}
-    assert probes == {BEST: 24, BOUNDED: 24, WINDOWS: 0, "FedOPT": 24}
+    assert probes == {BEST: 16, BOUNDED: 16, WINDOWS: 0, "FedOPT": 16}
     assert {arm.name for arm in lorar.ARMS if arm.settings["model"] != lorar.START} == {FROM_NOTHING}
 
 
