@@ -4,8 +4,8 @@
 The arms are those of its tables 2 and 3: every silo alone, all data pooled, FedAvg, FedProx and FedOPT with weights by
 size and by Lorar, and FedOPT with the two other weightings; beside them, Lorar with its bound, which is the default
 here, with a head of each silo's own, with losses taken from the steps of a round, and from a decoder that knows
-nothing. The silos are its eight data sets with all their training examples, as weights are about sizes; how many steps a
-silo takes in a round is limited instead. Splits are the published ones.
+nothing. The silos are its eight data sets with all their training examples, as weights are about sizes; how many steps
+a silo takes in a round is limited instead. Splits are the published ones.
 
 T5-base is replaced by a small decoder on the embedded encoder, which stays as loaded. It has learnt plain SQL from the
 sample databases before (`lorar_start.py`), as T5 has learnt English. A loss reduction is that of the same examples: in
