@@ -8,7 +8,7 @@ nothing. The silos are its eight data sets with all their training examples, as 
 a silo takes in a round is limited instead. Splits are the published ones.
 
 T5-base is replaced by a small decoder on the embedded encoder, which stays as loaded. It has learnt plain SQL from the
-sample databases before (`lorar_start.py`), as T5 has learnt English. A loss reduction is that of the same examples: in
+sample databases before (`lorar_start.py`), as T5 has learnt English, in the style of these sets. A loss reduction is that of the same examples: in
 the paper a window of four steps is 256 examples or more, here 16, and what these differ by is noise.
 
 The data are public and not part of the project; they are looked for in `../shared/data`, or where FEDQA_DATA says.
@@ -37,7 +37,7 @@ from benchmarks.lorar_report.arms import (
 from benchmarks.lorar_report.report import tables, write_report
 from benchmarks.lorar_report.rounds import RoundWitness
 from benchmarks.lorar_start import MODEL as START_OF
-from benchmarks.lorar_start import SYNTHETIC, started
+from benchmarks.lorar_start import QUESTIONS, started
 from benchmarks.study.public_data import public_data
 from benchmarks.study.runner import Arm, Study, run_groups
 from fedqa.data.formats import read_format
@@ -47,7 +47,7 @@ from fedqa.data.splits import rank
 PROJECT = Path(__file__).parents[1]
 RESULTS = PROJECT / "benchmarks" / "results" / "lorar"
 SILOS = ("advising", "atis", "geography", "restaurants", "scholar", "academic", "imdb", "yelp")
-START = "runs/lorar-start/model"  # from the project's folder
+START = "runs/lorar-sql/model"  # from the project's folder
 STEPS = {silo: 10 if silo in ("advising", "atis") else 20 for silo in SILOS}  # in a round: fewer where SQL is long
 MOST: Mapping[Split, int] = {"dev": 30, "test": 100}  # examples of a silo
 SEEDS, ROUNDS = (1, 2, 3), 36
@@ -133,8 +133,8 @@ def facts(first: Mapping[str, Collection], seeds: Sequence[int], rounds: int, qu
     return {
         "command": f"fedqa bench lorar{' --quick' if quick else ''}",
         "model": "a decoder of one layer on the first four of the embedded encoder, which are not trained; it copies "
-        f"tables, columns and words of the question, and has learnt plain SQL from {2 * SYNTHETIC:,} questions "
-        "invented for the sample databases",
+        f"tables, columns and words of the question, and has learnt plain SQL in the style of these sets from "
+        f"{2 * QUESTIONS:,} questions invented for the sample databases",
         "data": "text-to-SQL sets of Finegan-Dollak et al. (2018), question split as published; of sets with ten "
         "folds six are for training, two for dev, two for test. Some questions stand in several splits, as published",
         "rounds": f"{rounds}; steps of a silo in each: {', '.join(f'{one} {STEPS[one]}' for one in first)}, of "

@@ -93,7 +93,7 @@ def test_the_weightings_are_those_of_the_paper() -> None:
 
 
 def test_what_a_study_starts_from_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"MODEL": "tiny", "SYNTHETIC": 20, "STEPS": 1}.items():
+    for name, value in {"MODEL": "tiny", "QUESTIONS": 60, "STEPS": 1}.items():
         monkeypatch.setattr(lorar_start, name, value)
     folder = lorar_start.started(tmp_path / "start" / "model")
     head = load_backbone(str(folder)).head
