@@ -8,8 +8,9 @@ nothing. The silos are its eight data sets with all their training examples, as 
 a silo takes in a round is limited instead. Splits are the published ones.
 
 T5-base is replaced by a small decoder on the embedded encoder, which stays as loaded. It has learnt plain SQL from the
-sample databases before (`lorar_start.py`), as T5 has learnt English, in the style of these sets. A loss reduction is that of the same examples: in
-the paper a window of four steps is 256 examples or more, here 16, and what these differ by is noise.
+sample databases before (`lorar_start.py`), written in the style of these sets, as T5 has learnt English. A loss
+reduction is that of the same examples: in the paper a window of four steps is 256 examples or more, here 16, and what
+these differ by is noise.
 
 The data are public and not part of the project; they are looked for in `../shared/data`, or where FEDQA_DATA says.
 """
