@@ -5,9 +5,10 @@ How a text is damaged is drawn anew in every epoch of every round. For scoring i
 features, so that models are compared on the same task.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +17,35 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedqa.data.records import Collection, Split
-from fedqa.errors import DataError
+from fedqa.errors import ConfigError, DataError
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens
-from fedqa.models.text_pair import Vocabulary
+from fedqa.models.tagged import TaggedModel
+from fedqa.models.text_pair import Paired, TextPair, Vocabulary, pair_of, tagged_pair, text_pair
 from fedqa.seeds import generator
 from fedqa.skills.batches import batched, cut
 from fedqa.skills.by_split import BySplit
-from fedqa.skills.skill import Scores, evaluating
+from fedqa.skills.skill import Scores, evaluating, no_draws
 from fedqa.skills.texts import Text, check_length, texts_of
 
 B = TypeVar("B")  # a batch of damaged texts
 
+Damage = Callable[[Sequence[Tokens], Vocabulary, np.random.Generator], B]
+
 SCORED: tuple[Split, ...] = ("dev", "test")
 _AT_ONCE = 16  # texts that are scored together
+
+
+@dataclass(frozen=True)
+class MendingOptions:
+    """What a silo or course can set for these skills."""
+
+    skill: ClassVar[str]
+    max_length: int = 128  # tokens of a text that are read, or read and written, at once, special ones among them
+
+    def __post_init__(self) -> None:
+        if self.max_length < 8:
+            raise ConfigError(f"{self.skill}: max_length must be at least 8, got {self.max_length}")
 
 
 class Answered(NamedTuple):
@@ -61,10 +77,58 @@ class TextFeatures(BySplit[Text], Generic[B]):
             yield self.damage(some, rng), len(some)
 
 
+class Mending(ABC, Generic[B]):
+    """A skill with its options; `fedqa.skills.skill.Skill` says what the methods are for."""
+
+    name: str
+    higher_is_better = "likelihood"
+    right = "accuracy"
+
+    def __init__(self, options: MendingOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def damage(self, backbone: Backbone) -> Damage[B]:
+        """How texts become a batch."""
+
+    @abstractmethod
+    def answered(self, pair: TextPair, batch: B) -> Answered: ...
+
+    @abstractmethod
+    def mended(self, pair: TextPair, batch: B) -> Tensor:
+        """The loss: how far the pair is from the words as they were, mean over words."""
+
+    def build(self, backbone: Backbone, seed: int) -> TaggedModel:
+        return tagged_pair(Paired(text_pair(backbone, seed)), backbone)
+
+    def prepare(self, collection: Collection, backbone: Backbone, seed: int) -> TextFeatures[B]:
+        """The silo's texts; `seed` draws how those of dev and test are damaged."""
+        longest = self.options.max_length
+        return text_features(
+            collection, backbone, self.damage(backbone), skill=self.name, max_length=longest, seed=seed
+        )
+
+    def check_draws(self, draws: Mapping[str, Any], where: str) -> None:
+        no_draws(draws, self.name, where)
+
+    def drawn(
+        self, model: nn.Module, features: TextFeatures[B], draws: Mapping[str, Any], received: Mapping[str, Tensor]
+    ) -> TextFeatures[B]:
+        return features
+
+    def loss(self, model: nn.Module, batch: B) -> Tensor:
+        return self.mended(pair_of(model), batch)
+
+    def score(self, model: nn.Module, features: TextFeatures[B], split: Split) -> Scores:
+        """`accuracy` and `likelihood` of the words of each text that are to be told; see `mending_scores`."""
+        pair = pair_of(model)
+        return mending_scores(model, features.fixed.get(split, ()), lambda batch: self.answered(pair, batch))
+
+
 def text_features(
     collection: Collection,
     backbone: Backbone,
-    damage: Callable[[Sequence[Tokens], Vocabulary, np.random.Generator], B],
+    damage: Damage[B],
     *,
     skill: str,
     max_length: int,
