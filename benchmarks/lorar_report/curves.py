@@ -44,8 +44,8 @@ def _losses(found: Findings, watched: Watched) -> list[Section]:
     chart = line_chart(
         "losses",
         panels,
-        caption="Training loss of the first steps of a round: what the others' changes have left of a silo's own "
-        f"progress. {BANDS} The paper: small silos swing under FedOPT; with Lorar almost all fall faster.",
+        caption="Loss of the same training examples when a round begins: what the others' changes have left of a "
+        f"silo's own progress. {BANDS} The paper: small silos swing under FedOPT; with Lorar almost all fall faster.",
         x="round",
         y="loss",
         ticks=[str(n) if n == 1 or n % 5 == 0 else "" for n in range(1, rounds + 1)],

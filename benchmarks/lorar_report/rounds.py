@@ -20,7 +20,7 @@ _SCORE = f"{POINT}/dev/{MAIN}"
 class Round:
     """By silo; a round without scoring has no dev scores, and where nothing is mixed there are no weights."""
 
-    losses: Mapping[str, float]  # of the first window of steps: what the others' changes have left of a silo's own
+    losses: Mapping[str, float]  # the first of a round: what the others' changes have left of a silo's own progress
     weights: Mapping[str, float]
     dev: Mapping[str, tuple[int, float]]  # questions, and the share of them that was right
 

@@ -119,8 +119,11 @@ def _panel(ax: Axes, curves: Sequence[Curve], shown: tuple[float, float], talles
         low, high = zip(*(_ends(estimate) for _, estimate in curve.points), strict=True)
         ax.fill_between(at, low, high, color=LOOKS[curve.look]["color"], alpha=BAND, linewidth=0)
         ax.plot(at, [estimate.mean for _, estimate in curve.points], label=curve.label, **LOOKS[curve.look])
-    middle, half = sum(shown) / 2, max(tallest, 0.01) * 0.54
-    ax.set_ylim(middle - half, middle + half)
+    height = max(tallest, 0.01) * 1.08
+    bottom = (sum(shown) - height) / 2
+    if shown[0] >= 0:  # what is never below zero is not drawn as if it could be
+        bottom = max(bottom, -0.04 * height)
+    ax.set_ylim(bottom, bottom + height)
     ax.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
     ax.grid(axis="y")
 
