@@ -3,9 +3,9 @@
 
 The arms are those of its tables 2 and 3: every silo alone, all data pooled, FedAvg, FedProx and FedOPT with weights by
 size and by Lorar, and FedOPT with the two other weightings; beside them, Lorar with its bound, which is the default
-here, with a head of each silo's own, with losses taken from the steps of a round, and for twice as many rounds. The
-silos are its eight data sets with all their training examples, as weights are about sizes; how many steps a silo takes
-in a round is limited instead. Splits are the published ones.
+here, with a head or with last rounds of each silo's own, with losses taken from the steps of a round, and for twice as
+many rounds. The silos are its eight data sets with all their training examples, as weights are about sizes; how many
+steps a silo takes in a round is limited instead. Splits are the published ones.
 
 T5-base is replaced by a small decoder on the embedded encoder, which stays as loaded. It has learnt plain SQL from the
 sample databases before (`lorar_start.py`), written in the style of these sets, as T5 has learnt English. A loss
@@ -30,6 +30,7 @@ from benchmarks.lorar_report.arms import (
     BOUNDED,
     CENTRAL,
     LONGER,
+    OWN_END,
     OWN_HEAD,
     SIZE_LONGER,
     WEIGHTED,
@@ -95,6 +96,7 @@ def arms(silos: Sequence[str], rounds: int) -> tuple[tuple[Arm, ...], ...]:
     bounds = (make(ALONE, "isolated"), make(CENTRAL, "central"))
     fedopt = tuple(one for name, one in federated.items() if name.startswith("FedOPT"))
     beyond = (
+        make(OWN_END, "lorar", {**SERVER, **UNBOUNDED, "own_rounds": rounds // 4}),
         make(BOUNDED, "lorar", {**SERVER, "probe": UNBOUNDED["probe"]}),
         make(OWN_HEAD, "lorar", {**SERVER, **UNBOUNDED, "private_head": True}),
         make(WINDOWS, "lorar", {**SERVER, **UNBOUNDED, "probe": 0}),

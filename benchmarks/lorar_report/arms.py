@@ -24,9 +24,9 @@ WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
     EQUAL: ("fedopt", "uniform"),
     ONLY_LOSS: ("fedopt", "loss_reduction"),
 }
-BOUNDED, OWN_HEAD = f"{BEST}, bounded", f"{BEST}, own head"
+BOUNDED, OWN_HEAD, OWN_END = f"{BEST}, bounded", f"{BEST}, own head", f"{BEST}, own end"
 WINDOWS, LONGER, SIZE_LONGER = f"{BEST}, windows", f"{BEST}, longer", "FedOPT, longer"
-BEYOND = (BOUNDED, OWN_HEAD, WINDOWS, LONGER, SIZE_LONGER)
+BEYOND = (OWN_END, BOUNDED, OWN_HEAD, WINDOWS, LONGER, SIZE_LONGER)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
 WEIGHTINGS = ("FedOPT", BEST, ONLY_LOSS, EQUAL)
 ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *BEYOND)))
@@ -39,6 +39,7 @@ MEANINGS = {
     ONLY_LOSS: "loss reduction alone",
     BOUNDED: "no silo's odds above three times those of its size",
     OWN_HEAD: "each silo's last layer is its own",
+    OWN_END: "the last quarter of the rounds is each silo's own",
     WINDOWS: "losses of a round's steps, as published",
     LONGER: "twice as many rounds",
     SIZE_LONGER: "twice as many rounds, weights by size",
@@ -54,6 +55,7 @@ CLAIMS = {  # what the paper's text says: the first is above the second
 OURS = {  # not of the paper: the same
     "the bound costs nothing": (BOUNDED, BEST),
     "an own head helps": (OWN_HEAD, BEST),
+    "an own end helps": (OWN_END, BEST),
     "losses of the same examples help": (BEST, WINDOWS),
     "twice the rounds help": (LONGER, BEST),
     "Lorar helps after twice the rounds": (LONGER, SIZE_LONGER),

@@ -30,6 +30,7 @@ class LorarOptions(Federated):
     proximal_weight: float = 1e-4  # of fedprox
     server_learning_rate: float = 1.0  # of fedopt
     momentum: float = 0.9  # of fedopt
+    own_rounds: int = 0  # of all rounds the last, in which each silo goes on by itself
     private_head: bool = False
     patch: Literal["", "low_rank", "pal"] = ""  # a private patch in the encoder, none where left out
     site: Site = "layer_parallel"
@@ -59,8 +60,10 @@ class LorarOptions(Federated):
 
 
 def _stages(plan: Plan, options: LorarOptions) -> tuple[Stage, ...]:
+    if not 0 <= options.own_rounds < plan.rounds:
+        raise ConfigError(f"own_rounds must be from 0 to below the {plan.rounds} rounds, got {options.own_rounds}")
     stage = Stage(
-        plan.rounds,
+        plan.rounds - options.own_rounds,
         options.sharing(),
         mixing=options.mixing(),
         participation=options.participation(),
@@ -71,7 +74,10 @@ def _stages(plan: Plan, options: LorarOptions) -> tuple[Stage, ...]:
     )
     if options.algorithm == "fedprox":
         stage = replace(stage, objective=(Term("task"), Term("prox", options.proximal_weight)))
-    return (stage,)
+    if not options.own_rounds:
+        return (stage,)
+    own = Stage(options.own_rounds, options.rule(rest="private"), name="own", rates=stage.rates, local=plan.local)
+    return (replace(stage, name="together"), own)
 
 
 def _patches(options: LorarOptions) -> tuple[Patch, ...]:

@@ -73,7 +73,7 @@ def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
     for arm in lorar.ARMS:
         course = course_of(from_table(Alliance, {"name": "x", **arm.settings}, arm.name))
         assert len(course.silos) == 8
-        (stage,) = course.stages
+        stage = course.stages[0]
         local = [course.local_of(name, stage) for name in ("atis", "yelp")]
         told = [(one.steps, one.learning_rate) for one in local]
         pooled, rate = [(140, 1e-3)] * 2, 1e-3 if arm.name == ALONE else 2e-3  # the steps of all silos together

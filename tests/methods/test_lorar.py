@@ -77,9 +77,21 @@ def test_head_and_patch_stay_home_if_asked_for() -> None:
     assert stage_of(**options).rates == (("patch", 10.0),)
 
 
+def test_in_the_last_rounds_each_silo_may_go_on_by_itself() -> None:
+    together, own = stages_of("lorar", PLAN, {"own_rounds": 1, "patch": "low_rank"})
+    assert (together.rounds, own.rounds) == (3, 1)
+    assert replace(together, rounds=4, name="train") == stage_of(patch="low_rank")
+    assert own.rates == together.rates
+    tagged = make_skill("parse", {}, "test").build(load_backbone("tiny"), 0)
+    shared, home = (compile_layout(tagged, stage.sharing) for stage in (together, own))
+    assert home.n_shared == 0 and home.n_private == shared.n_shared > 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"own_rounds": 4}, "own_rounds must be from 0 to below the 4 rounds, got 4"),
+        ({"own_rounds": -1}, "own_rounds must be from 0 to below the 4 rounds, got -1"),
         ({"patch_rate": 0.0}, "patch_rate must be above 0, got 0.0"),
         ({"cap_factor": 0.5}, "cap_factor must be a number from 1, got 0.5"),
         ({"window": 0}, "loss_window must be at least 1 step, got 0"),
@@ -145,11 +157,14 @@ def test_relative_progress_does_not_favour_large_losses() -> None:
 # -- silos with databases ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["lorar", "central", "isolated"])
-def test_silos_with_databases_learn_together(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "options"), [("lorar", {}), ("lorar", {"own_rounds": 1}), ("central", {}), ("isolated", {})]
+)
+def test_silos_with_databases_learn_together(method: str, options: dict[str, int], tmp_path: Path) -> None:
     table = {
         "name": "databases",
         "method": method,
+        "method_options": options,
         "model": "tiny",
         "rounds": 2,
         "local": {"batch": 8, "learning_rate": 1e-3},
