@@ -32,7 +32,6 @@ from benchmarks.lorar_report.arms import (
     LONGER,
     OWN_END,
     OWN_HEAD,
-    SIZE_LONGER,
     WEIGHTED,
     WINDOWS,
     sizes_fact,
@@ -88,7 +87,7 @@ def arm(name: str, method: str, options: Mapping[str, Any] = {}, *, silos: Seque
 
 def arms(silos: Sequence[str], rounds: int) -> tuple[tuple[Arm, ...], ...]:
     """The arms in groups, what matters most first, should the study be broken off."""
-    make, longer = (partial(arm, silos=silos, rounds=times * rounds) for times in (1, 2))
+    make = partial(arm, silos=silos, rounds=rounds)
     federated = {
         name: make(name, "lorar", {"algorithm": algorithm, "weights": weights, **SERVER, **UNBOUNDED})
         for name, (algorithm, weights) in WEIGHTED.items()
@@ -100,8 +99,7 @@ def arms(silos: Sequence[str], rounds: int) -> tuple[tuple[Arm, ...], ...]:
         make(BOUNDED, "lorar", {**SERVER, "probe": UNBOUNDED["probe"]}),
         make(OWN_HEAD, "lorar", {**SERVER, **UNBOUNDED, "private_head": True}),
         make(WINDOWS, "lorar", {**SERVER, **UNBOUNDED, "probe": 0}),
-        longer(LONGER, "lorar", {**SERVER, **UNBOUNDED}),
-        longer(SIZE_LONGER, "lorar", {**SERVER, **UNBOUNDED, "weights": "size"}),
+        arm(LONGER, "lorar", {**SERVER, **UNBOUNDED}, silos=silos, rounds=2 * rounds),
     )
     return (*fedopt, *bounds), tuple(one for one in federated.values() if one not in fedopt), beyond
 

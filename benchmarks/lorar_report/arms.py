@@ -25,8 +25,8 @@ WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
     ONLY_LOSS: ("fedopt", "loss_reduction"),
 }
 BOUNDED, OWN_HEAD, OWN_END = f"{BEST}, bounded", f"{BEST}, own head", f"{BEST}, own end"
-WINDOWS, LONGER, SIZE_LONGER = f"{BEST}, windows", f"{BEST}, longer", "FedOPT, longer"
-BEYOND = (OWN_END, BOUNDED, OWN_HEAD, WINDOWS, LONGER, SIZE_LONGER)
+WINDOWS, LONGER = f"{BEST}, windows", f"{BEST}, longer"
+BEYOND = (OWN_END, BOUNDED, OWN_HEAD, WINDOWS, LONGER)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
 WEIGHTINGS = ("FedOPT", BEST, ONLY_LOSS, EQUAL)
 ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *BEYOND)))
@@ -42,7 +42,6 @@ MEANINGS = {
     OWN_END: "the last quarter of the rounds is each silo's own",
     WINDOWS: "losses of a round's steps, as published",
     LONGER: "twice as many rounds",
-    SIZE_LONGER: "twice as many rounds, weights by size",
 }
 CLAIMS = {  # what the paper's text says: the first is above the second
     "pooling helps": (CENTRAL, ALONE),
@@ -58,7 +57,6 @@ OURS = {  # not of the paper: the same
     "an own end helps": (OWN_END, BEST),
     "losses of the same examples help": (BEST, WINDOWS),
     "twice the rounds help": (LONGER, BEST),
-    "Lorar helps after twice the rounds": (LONGER, SIZE_LONGER),
 }
 SMALL = ("academic", "imdb", "yelp")  # where the paper's gains are largest
 PAPER = Published(
