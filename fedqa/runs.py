@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training from files to result: read the silos' data, build the silos, run the course, write the result."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedqa.config import Project, SiloData, load_project, save_project
+from fedqa.cores import cores
 from fedqa.data.formats import read_format
 from fedqa.data.queries import about_database
 from fedqa.data.records import Collection, Quarantined
@@ -279,7 +279,7 @@ def run_setting(
 
 def engine_for(setting: Setting, processes: int | None, watcher: Watcher) -> InProcess | Processes:
     """One process a core, but no more than there are silos."""
-    n = min(processes or os.cpu_count() or 1, len(setting.silos))
+    n = min(processes or cores(), len(setting.silos))
     if n == 1:
         return InProcess(setting.silos, watcher)
     largest = max((setting.start_of(i).weights.numel() for i in range(len(setting.course.stages))), default=0)

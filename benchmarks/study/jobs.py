@@ -5,7 +5,6 @@ A file counts as long as its key, made of all that decides the outcome, is the s
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from fedqa.cores import cores
 from fedqa.errors import RunError
 from fedqa.files import write_text
 from fedqa.runs import load_model
@@ -56,7 +56,7 @@ def done(title: str, work: Callable[..., T], jobs: Sequence[tuple[str, tuple[Any
         return
     torch.set_num_threads(1)  # a fork must not find threads of its parent half-way through something
     # Forked, so that the study's data function need not be importable by name; one thread each, see training.py.
-    processes = min(os.cpu_count() or 1, len(jobs))
+    processes = min(cores(), len(jobs))
     with ProcessPoolExecutor(processes, get_context("fork")) as pool, _bar() as bar:
         task = bar.add_task(title, total=len(jobs))
         futures = {pool.submit(_alone, work, arguments): name for name, arguments in jobs}
