@@ -26,6 +26,7 @@ from rich.console import Console
 
 from benchmarks.lorar_report.arms import (
     ALONE,
+    ALONE_LONGER,
     BEST,
     BOUNDED,
     CENTRAL,
@@ -62,6 +63,7 @@ SKILL = {"max_steps": 80}  # 4 % of advising's SQL is longer; a decoder that fin
 
 # The paper's momentum of 0.9 overshoots here: a new decoder moves far in a round, a pretrained T5 does not.
 SERVER = {"server_learning_rate": 1.0, "momentum": 0.5}
+OWN = {"own_learning_rate": LOCAL["learning_rate"]}  # of rounds in which nothing is averaged
 UNBOUNDED = {"cap_factor": 1e6, "probe": 16}  # as published, but for what a reduction is measured on
 
 
@@ -95,7 +97,8 @@ def arms(silos: Sequence[str], rounds: int) -> tuple[tuple[Arm, ...], ...]:
     bounds = (make(ALONE, "isolated"), make(CENTRAL, "central"))
     fedopt = tuple(one for name, one in federated.items() if name.startswith("FedOPT"))
     beyond = (
-        make(OWN_END, "lorar", {**SERVER, **UNBOUNDED, "own_rounds": rounds // 4}),
+        arm(OWN_END, "lorar", {**SERVER, **UNBOUNDED, **OWN, "own_rounds": rounds}, silos=silos, rounds=2 * rounds),
+        arm(ALONE_LONGER, "isolated", silos=silos, rounds=2 * rounds),
         make(BOUNDED, "lorar", {**SERVER, "probe": UNBOUNDED["probe"]}),
         make(OWN_HEAD, "lorar", {**SERVER, **UNBOUNDED, "private_head": True}),
         make(WINDOWS, "lorar", {**SERVER, **UNBOUNDED, "probe": 0}),

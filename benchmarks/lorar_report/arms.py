@@ -16,6 +16,7 @@ from fedqa.federation.messages import Point
 MAIN = "em"
 POINT: Point = "received"  # the paper scores the one model that serves everybody
 ALONE, CENTRAL, BEST = "alone", "central", "FedOPT-Lorar"
+ALONE_LONGER = "alone, longer"
 EQUAL, ONLY_LOSS = "FedOPT-equal", "FedOPT-lr"
 ALGORITHMS = ("FedOPT", "FedAvg", "FedProx")
 WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
@@ -26,7 +27,7 @@ WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
 }
 BOUNDED, OWN_HEAD, OWN_END = f"{BEST}, bounded", f"{BEST}, own head", f"{BEST}, own end"
 WINDOWS, LONGER = f"{BEST}, windows", f"{BEST}, longer"
-BEYOND = (OWN_END, BOUNDED, OWN_HEAD, WINDOWS, LONGER)
+BEYOND = (OWN_END, ALONE_LONGER, LONGER, BOUNDED, OWN_HEAD, WINDOWS)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
 WEIGHTINGS = ("FedOPT", BEST, ONLY_LOSS, EQUAL)
 ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *BEYOND)))
@@ -39,9 +40,10 @@ MEANINGS = {
     ONLY_LOSS: "loss reduction alone",
     BOUNDED: "no silo's odds above three times those of its size",
     OWN_HEAD: "each silo's last layer is its own",
-    OWN_END: "the last quarter of the rounds is each silo's own",
+    OWN_END: "then as many rounds of each silo's own",
     WINDOWS: "losses of a round's steps, as published",
     LONGER: "twice as many rounds",
+    ALONE_LONGER: "twice as many rounds",
 }
 CLAIMS = {  # what the paper's text says: the first is above the second
     "pooling helps": (CENTRAL, ALONE),
@@ -55,6 +57,7 @@ OURS = {  # not of the paper: the same
     "the bound costs nothing": (BOUNDED, BEST),
     "an own head helps": (OWN_HEAD, BEST),
     "an own end helps": (OWN_END, BEST),
+    "an own end is above alone for as long": (OWN_END, ALONE_LONGER),
     "losses of the same examples help": (BEST, WINDOWS),
     "twice the rounds help": (LONGER, BEST),
 }

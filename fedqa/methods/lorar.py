@@ -31,6 +31,7 @@ class LorarOptions(Federated):
     server_learning_rate: float = 1.0  # of fedopt
     momentum: float = 0.9  # of fedopt
     own_rounds: int = 0  # of all rounds the last, in which each silo goes on by itself
+    own_learning_rate: float | None = None  # in these; None = as the alliance says
     private_head: bool = False
     patch: Literal["", "low_rank", "pal"] = ""  # a private patch in the encoder, none where left out
     site: Site = "layer_parallel"
@@ -76,7 +77,10 @@ def _stages(plan: Plan, options: LorarOptions) -> tuple[Stage, ...]:
         stage = replace(stage, objective=(Term("task"), Term("prox", options.proximal_weight)))
     if not options.own_rounds:
         return (stage,)
-    own = Stage(options.own_rounds, options.rule(rest="private"), name="own", rates=stage.rates, local=plan.local)
+    local = plan.local
+    if options.own_learning_rate is not None:
+        local = replace(local, learning_rate=options.own_learning_rate)
+    own = Stage(options.own_rounds, options.rule(rest="private"), name="own", rates=stage.rates, local=local)
     return (replace(stage, name="together"), own)
 
 

@@ -11,10 +11,12 @@ from benchmarks import lorar, lorar_start
 from benchmarks.lorar_report.arms import (
     ALL_ARMS,
     ALONE,
+    ALONE_LONGER,
     BEST,
     BOUNDED,
     CENTRAL,
     LONGER,
+    OWN_END,
     WEIGHTINGS,
     WINDOWS,
     findings_of,
@@ -75,7 +77,8 @@ def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
         stage = course.stages[0]
         local = [course.local_of(name, stage) for name in ("atis", "yelp")]
         told = [(one.steps, one.learning_rate) for one in local]
-        pooled, rate = [(140, 1e-3)] * 2, 1e-3 if arm.name == ALONE else 2e-3  # the steps of all silos together
+        pooled = [(140, 1e-3)] * 2  # the steps of all silos together
+        rate = 1e-3 if arm.name in (ALONE, ALONE_LONGER) else 2e-3
         assert told == (pooled if arm.name == CENTRAL else [(10, rate), (20, rate)])
 
 
@@ -89,7 +92,11 @@ def test_the_weightings_are_those_of_the_paper() -> None:
     assert bounds == [1e6, 3.0]  # the published method has none
     probes = {name: by_name[name].stages[0].loss_probe for name in (BEST, BOUNDED, WINDOWS, "FedOPT")}
     assert probes == {BEST: 16, BOUNDED: 16, WINDOWS: 0, "FedOPT": 16}
-    assert {name for name, course in by_name.items() if course.rounds == 2 * lorar.ROUNDS} == {LONGER}
+    longer = {LONGER, OWN_END, ALONE_LONGER}
+    assert {name for name, course in by_name.items() if course.rounds == 2 * lorar.ROUNDS} == longer
+    together, own = by_name[OWN_END].stages
+    assert (together.rounds, own.rounds) == (lorar.ROUNDS, lorar.ROUNDS)
+    assert by_name[OWN_END].local_of("yelp", own) == by_name[ALONE].local_of("yelp", by_name[ALONE].stages[0])
 
 
 def test_what_a_study_starts_from_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

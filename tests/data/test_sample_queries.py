@@ -12,7 +12,7 @@ def test_a_sample_database_is_a_silo_with_its_schema_as_document(tmp_path: Path)
     (schema,) = silo.documents
     assert schema.text.startswith(" | wards : ward_id , name , specialty , floor , beds , extension | clinicians : ")
     assert " | clinicians.ward_id = wards.ward_id" in schema.text
-    assert len(silo.examples) == 62
+    assert len(silo.examples) == 306
     assert {example.about for example in silo.examples} == {schema.id} == {"hospital"}
     assert all(example.sql for example in silo.examples)
 

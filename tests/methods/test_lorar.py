@@ -82,6 +82,9 @@ def test_in_the_last_rounds_each_silo_may_go_on_by_itself() -> None:
     assert (together.rounds, own.rounds) == (3, 1)
     assert replace(together, rounds=4, name="train") == stage_of(patch="low_rank")
     assert own.rates == together.rates
+    assert own.local == together.local == PLAN.local
+    together, own = stages_of("lorar", PLAN, {"own_rounds": 1, "own_learning_rate": 1e-5})
+    assert (together.local, own.local) == (PLAN.local, replace(PLAN.local, learning_rate=1e-5))
     tagged = make_skill("parse", {}, "test").build(load_backbone("tiny"), 0)
     shared, home = (compile_layout(tagged, stage.sharing) for stage in (together, own))
     assert home.n_shared == 0 and home.n_private == shared.n_shared > 0
