@@ -29,11 +29,12 @@ from toys import (
 from fedqa.config import project_of, sample_alliance
 from fedqa.data.records import Collection, Document
 from fedqa.engines.local import InProcess
-from fedqa.federation import wire
+from fedqa.federation import probe, wire
 from fedqa.federation.channels import CHANNELS
 from fedqa.federation.coordinator import Coordinator
 from fedqa.federation.course import Choice, Course, Evaluation, Mixing, Participation, SiloPlan, Stage
 from fedqa.federation.engine import Engine, Silent
+from fedqa.federation.masking import fixed
 from fedqa.federation.messages import Envelope, Request, Update
 from fedqa.federation.mixing import ALL
 from fedqa.federation.sharing import Rule, compile_layout
@@ -278,6 +279,20 @@ def test_a_contrastive_term_above_zero_makes_a_difference(tmp_path: Path) -> Non
     with_it, _ = toy_run(unscored(toy_course("atc", contrast_weight=1.0, **SMALL_PROBE)), tmp_path / "one")
     without, _ = toy_run(unscored(toy_course("atc", contrast_weight=0.0, **SMALL_PROBE)), tmp_path / "other")
     assert any(not torch.equal(with_it._weights[silo], without._weights[silo]) for silo in SIZES)
+
+
+def test_a_probe_set_of_masked_sums_trains_the_models_that_one_of_parts_in_clear_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody may see costs nothing: masks cancel to the last bit, and so does all that is learnt with the set."""
+    monkeypatch.setattr(SiloState, "secret", lambda state: 7)  # what silos draw is the same in both runs
+    course = toy_course("atc", **SMALL_PROBE)
+    hidden, hidden_outcome = toy_run(course, tmp_path / "hidden")
+    monkeypatch.setattr(probe, "masked", lambda numbers, *keys: fixed(numbers))
+    clear, clear_outcome = toy_run(course, tmp_path / "clear")
+    assert not differing(left_behind(hidden), left_behind(clear))
+    assert not differing(hidden._weights, clear._weights)
+    assert hidden_outcome.scores == clear_outcome.scores
 
 
 def test_with_all_silos_as_neighbours_atc_is_fedavg_of_the_encoder(tmp_path: Path) -> None:
