@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """For a terminal: the SQL of a question, what it found, and the sentence about it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -12,7 +11,6 @@ from rich.text import Text
 
 from fedqa.answering.querying import QueryAnswer
 from fedqa.answering.saying import printable, said
-from fedqa.databases.records import Cell
 from fedqa.databases.records import Table as Found
 from fedqa.evaluation.words import percent, plural
 from fedqa.tables import plain
@@ -62,14 +60,7 @@ def _table(found: Found) -> Table:
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption, caption_style="dim", caption_justify="left")
     for i, column in enumerate(found.columns):
-        table.add_column(
-            Text(printable(column)), justify="right" if _is_numeric(found.rows, i) else "left", overflow="fold"
-        )
+        table.add_column(Text(printable(column)), justify="right" if found.is_numeric(i) else "left", overflow="fold")
     for row in shown:
         table.add_row(*(Text("\N{EN DASH}", style="dim") if cell is None else Text(said(cell)) for cell in row))
     return table
-
-
-def _is_numeric(rows: Sequence[Sequence[Cell]], column: int) -> bool:
-    cells = [row[column] for row in rows if row[column] is not None]
-    return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)

@@ -10,7 +10,7 @@ from typing import Any
 from fedqa.config import Project, SiloData, load_project, save_project
 from fedqa.cores import cores
 from fedqa.data.formats import read_format
-from fedqa.data.queries import about_database
+from fedqa.data.queries import about_database, queries_alone
 from fedqa.data.records import Collection, Quarantined
 from fedqa.data.sample import sample_silo
 from fedqa.data.sample_queries import sample_queries_of
@@ -54,7 +54,8 @@ def drawn_silo(name: str, data: SiloData, folder: Path, seed: int) -> Collection
         else:
             collection = read_format(data.format, folder / data.path, data.options)
             if data.database:
-                collection = about_database(collection, data.database_from(folder))
+                asked = queries_alone(collection) if data.format == "store" else collection
+                collection = about_database(asked, data.database_from(folder))
         if data.limit is not None:
             collection = limited(collection, data.limit, seed)
         return split(collection, seed)

@@ -7,6 +7,7 @@
     sample = "hospital"                  # or format and path, as in an alliance file
     [runs]                               # where the models are, by skill; a skill without a run is done without
     match = "runs/demo/fedbn"
+    parse = "runs/databases"             # asks the database that the run names
     [training]                           # what an owner may start from the page
     alliance = "alliance.toml"           # has a silo of this name whose data are the store
     rounds = 2                           # more, each time
@@ -25,7 +26,8 @@ from typing import Any
 from fedqa.errors import ConfigError, unknown
 from fedqa.tables import from_table
 
-ANSWERING = ("retrieve", "match", "read")  # the skills that take part in an answer, in their order
+ANSWERING = ("retrieve", "match", "read")  # the skills that take part in an answer from documents, in their order
+QUERYING = "parse"  # the one that asks a database
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,16 @@ class Settings:
         return self.path.parent
 
     @property
+    def answering(self) -> dict[str, Path]:
+        """The runs whose models answer from documents, by skill."""
+        return {skill: run for skill, run in self.runs.items() if skill in ANSWERING}
+
+    @property
+    def querying(self) -> Path | None:
+        """The run whose model asks the silo's database; None if it has none."""
+        return self.runs.get(QUERYING)
+
+    @property
     def kept(self) -> Path:
         """What the page keeps besides the store: its index, how sure it is, the log of its trainings."""
         return self.path.with_suffix(".page")
@@ -110,8 +122,8 @@ def _settings(file: _File, path: Path) -> Settings:
         if not getattr(file, key).strip():
             raise ConfigError(f"{key} is empty; give the silo's {'name' if key == 'name' else 'database file'}")
     for skill in file.runs:
-        if skill not in ANSWERING:
-            raise ConfigError(unknown("skill", skill, ANSWERING, "[runs]"))
+        if skill not in (*ANSWERING, QUERYING):
+            raise ConfigError(unknown("skill", skill, (*ANSWERING, QUERYING), "[runs]"))
     folder = path.parent
     return Settings(
         path=path,

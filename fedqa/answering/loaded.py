@@ -58,7 +58,7 @@ def loaded_run(folder: Path, silo: str) -> Loaded:
     """A silo's best model of a finished run."""
     run = open_run(folder)
     model = whole(run.model(silo))
-    return Loaded(run.setting.skills[silo], model, run.setting.backbone.tokenizer, _words(run, silo))
+    return Loaded(run.setting.skills[silo], model, run.setting.backbone.tokenizer, model_words(run, silo))
 
 
 def untrained() -> Loaded:
@@ -67,7 +67,8 @@ def untrained() -> Loaded:
     return Loaded(skill, skill.build(backbone, 0).module.eval(), backbone.tokenizer, UNTRAINED)
 
 
-def _words(run: OpenRun, silo: str) -> str:
+def model_words(run: OpenRun, silo: str) -> str:
+    """Which model of a silo is asked, for people."""
     best, rounds = run.best(silo), run.course.rounds
     if not rounds:
         return f"{run.course.method}, untrained"

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from torch import nn
 
+from fedqa.answering.loaded import model_words
 from fedqa.answering.saying import sentence
 from fedqa.data.schema_text import read_schema, schema_text
 from fedqa.databases.database import Database
@@ -77,6 +78,7 @@ class Querying:
     schema: Schema
     database: Database | None
     record: Record | None = None
+    words: str = ""  # which model it is, for people
 
     @classmethod
     def open(
@@ -91,7 +93,7 @@ class Querying:
             data = {**opened.project.data, silo: replace(own, database="" if own.sample else where)}
             opened = replace(opened, project=replace(opened.project, data=data))
         made = cls.of(opened.silo(silo), point, database=where, limits=limits)
-        return replace(made, record=_record(RunFolder(run).result(), silo, point))
+        return replace(made, record=_record(RunFolder(run).result(), silo, point), words=model_words(opened, silo))
 
     @classmethod
     def of(cls, silo: Silo, point: Point = "best", *, database: str = "", limits: Limits | None = None) -> Self:

@@ -18,6 +18,7 @@ from fedqa.settings import Settings
 from fedqa.store import Store
 
 if TYPE_CHECKING:
+    from fedqa.answering.database_desk import DatabaseDesk
     from fedqa.answering.desk import Desk
 
 BY_KEYWORDS = "keywords alone, while the models were being loaded"
@@ -30,6 +31,7 @@ class Reception:
         self._settings, self._store = settings, store
         self._keywords = Keywords.open(settings.kept / "index", store)
         self._desk: Desk | None = None
+        self._database: DatabaseDesk | None = None
         self._opening = threading.Lock()
         self._closing = False
         self._decided = threading.Event()  # the desk is open, or will never be
@@ -45,6 +47,10 @@ class Reception:
                     self._desk = Desk.open(self._settings, self._store)
             finally:
                 self._decided.set()
+            if self._settings.querying and not self._closing:
+                from fedqa.answering.database_desk import DatabaseDesk  # as above
+
+                self._database = DatabaseDesk.open(self._settings)
         if self._keywords:
             self._keywords.close()
 
@@ -53,6 +59,8 @@ class Reception:
         self._closing = True
         with self._opening:
             self._decided.set()
+            if self._database:
+                self._database.close()
             if self._desk:
                 self._desk.close()
         if self._keywords:
@@ -72,6 +80,13 @@ class Reception:
     def model(self) -> str:
         """Which models answer, in words for people."""
         return self._desk.model if self._desk else BY_KEYWORDS
+
+    @property
+    def database(self) -> "DatabaseDesk":
+        """Where the silo's database is asked. Raises RunError if it has none, or before it is open."""
+        if self._database is None:
+            raise RunError("the silo's database cannot be asked here yet, or it has none; try again in a moment")
+        return self._database
 
     @property
     def checked(self) -> Mapping[str, bool]:

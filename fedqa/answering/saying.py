@@ -77,10 +77,15 @@ def _one_row(question: str, table: Table) -> str:
 def _rows(table: Table) -> str:
     many = f"More than {plural(len(table.rows), 'row')}" if table.truncated else plural(len(table.rows), "row")
     if len(table.columns) <= _FEW_COLUMNS:
-        return f"{many}: {_listed([' '.join(map(said, row)) for row in table.rows], table.truncated)}."
+        return f"{many}: {_listed(list(map(_said_row, table.rows)), table.truncated)}."
     names = listed([heading(name) for name in table.columns])
     first = ", ".join(map(said, table.rows[0]))
     return f"{many} of {names}; the first is {first}."
+
+
+def _said_row(row: Sequence[Cell]) -> str:
+    first, *others = map(said, row)
+    return f"{first} ({', '.join(others)})" if others else first
 
 
 def _listed(rows: Sequence[str], truncated: bool) -> str:

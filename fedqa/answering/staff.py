@@ -29,7 +29,7 @@ class Staff:
 
 def load_staff(settings: Settings) -> Staff:
     """The models that [runs] names. One whose training has not ended yet is done without."""
-    runs = {skill: run for skill, run in settings.runs.items() if not _to_come(run, settings)}
+    runs = {skill: run for skill, run in settings.answering.items() if not to_come(run, settings)}
     with one_thread():  # as in `turns.py`: several lose much where the cores are busy
         return staff_of({skill: _checked(skill, run, settings) for skill, run in runs.items()})
 
@@ -50,19 +50,20 @@ def staff_of(by_skill: Mapping[str, Loaded]) -> Staff:
 
 def stamp(settings: Settings) -> tuple[int, ...]:
     """Changes when a training of one of the runs ends."""
-    return tuple(_ended_at(run) for run in settings.runs.values())
+    return tuple(ended_at(run) for run in settings.answering.values())
 
 
-def _ended_at(run: Path) -> int:
+def ended_at(run: Path) -> int:
+    """Changes when a training ends in this folder; 0 before the first has."""
     try:
         return (run / "result.json").stat().st_mtime_ns
     except OSError:
         return 0
 
 
-def _to_come(run: Path, settings: Settings) -> bool:
+def to_come(run: Path, settings: Settings) -> bool:
     """A run that is not there is a mistake, unless it may be trained from the page."""
-    return settings.training is not None and not _ended_at(run)
+    return settings.training is not None and not ended_at(run)
 
 
 def _checked(skill: str, run: Path, settings: Settings) -> Loaded:

@@ -18,6 +18,7 @@ from fedqa.errors import DataError
 
 MAX_QUESTION = 2_000  # characters
 MAX_DOCUMENT = 1_000_000
+MAX_SQL = 10_000
 MAX_TITLE = 300
 _SHOWN = 80
 
@@ -178,6 +179,15 @@ def usable_question(text: str) -> str:
         reason = f"the question {shown(question)} has {len(question):,} characters; at most {MAX_QUESTION:,} are taken"
         raise Refused(reason, "shorten it, or check that the columns are not mixed up")
     return question
+
+
+def usable_sql(text: str) -> str:
+    """A query as it is written, without white space around it."""
+    sql = text.strip()
+    if not sql or not storable(sql) or len(sql) > MAX_SQL:
+        reason = f"the SQL {shown(sql)} is empty, holds characters that no file can, or has over {MAX_SQL:,} characters"
+        raise Refused(reason, "write one query")
+    return sql
 
 
 def usable_answer(text: str) -> str:

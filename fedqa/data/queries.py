@@ -8,7 +8,17 @@ from fedqa.data.records import Collection, Document
 from fedqa.data.schema_text import read_schema, schema_text
 from fedqa.databases.database import Database
 from fedqa.databases.schema import Schema
-from fedqa.errors import ConfigError
+from fedqa.errors import ConfigError, DataError
+
+
+def queries_alone(collection: Collection) -> Collection:
+    """The questions with SQL of a silo's store, which holds its documents and what is asked of them too."""
+    asked = tuple(replace(example, about="") for example in collection.examples if example.sql)
+    if not asked:
+        raise DataError(
+            "the store holds no question with SQL yet; give some on the page's room Database, or import a file of them"
+        )
+    return replace(collection, documents=(), examples=asked)
 
 
 def about_database(collection: Collection, where: str | Path, name: str = "database") -> Collection:

@@ -36,6 +36,11 @@ class Table:
     truncated: bool
     seconds: float
 
+    def is_numeric(self, column: int) -> bool:
+        """Are all its cells numbers, but for those with nothing in them?"""
+        cells = [row[column] for row in self.rows if row[column] is not None]
+        return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
 
 class QueryError(FedQAError):
     """A query without an answer."""

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that people give: checked against the document, then an example to learn from and never to forget."""
+"""Answers that people give: from a document, against which they are checked, or as SQL, which its giver has run.
+
+Each is an example to learn from and never to forget.
+"""
 
 import secrets
 
 from sqlalchemy import Connection
 
-from fedqa.data.door import shown, span_at, usable_question
+from fedqa.data.door import shown, span_at, usable_question, usable_sql
 from fedqa.data.records import Document, Example, Span
 from fedqa.store import asking, documents, examples
 from fedqa.store.checks import asks, at_the_door
@@ -17,7 +20,7 @@ from fedqa.store.records import Correction, Origin, StoredExample, StoreError
 def correct(writing: Writing, correction: Correction, who: str) -> StoredExample:
     """The example made of a correction; if people here gave the same answer before, that one."""
     example = _example(writing.connection, correction)
-    before = examples.newest_made_here(writing.connection, example.question)
+    before = examples.newest_made_here(writing.connection, example.question, of_database=bool(example.sql))
     if before and _same_answer(before.example, example):
         return before
     if before:
@@ -32,7 +35,7 @@ def _origin(correction: Correction) -> Origin:
 
 
 def _same_answer(one: Example, other: Example) -> bool:
-    return (one.evidence, one.about) == (other.evidence, other.about)
+    return (one.evidence, one.about, one.sql) == (other.evidence, other.about, other.sql)
 
 
 def _example(connection: Connection, correction: Correction) -> Example:
@@ -40,16 +43,26 @@ def _example(connection: Connection, correction: Correction) -> Example:
         question = usable_question(correction.question)
     if correction.asked is not None:
         _check_asked(connection, correction.asked, question)
+    id = f"{_origin(correction)}-{secrets.token_hex(8)}"
+    if correction.sql:
+        return Example(id, question, sql=_sql(correction), check=True)
     document = documents.get(connection, correction.document).document if correction.document is not None else None
     span = _span(document, correction)
     return Example(
-        f"{_origin(correction)}-{secrets.token_hex(8)}",
+        id,
         question,
         (span,) if span else (),
         (document.text[span.start : span.end],) if document and span else (),
         about=document.id if document else "",
         check=True,
     )
+
+
+def _sql(correction: Correction) -> str:
+    if correction.document is not None or correction.text:
+        raise StoreError("the correction has SQL and a place in a document; give one of them")
+    with at_the_door("the correction"):
+        return usable_sql(correction.sql)
 
 
 def _check_asked(connection: Connection, id: int, question: str) -> None:

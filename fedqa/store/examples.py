@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of a store. Every function works inside its caller's transaction.
 
-People's examples are one a question: a newer supersedes the older, which stays in the table, unseen, until its document
-or the newer one is removed.
+People's examples are one a question, of documents and of a database each: a newer supersedes the older, which stays in
+the table, unseen, until its document or the newer one is removed.
 """
 
 import json
@@ -70,7 +70,8 @@ def delete_one(writing: Writing, id: str, who: str) -> None:
     found = get(writing.connection, id)
     doomed = [_examples.c.id == id]
     if found.origin != "imported":
-        doomed.append(MADE_HERE & _examples.c.superseded & (_examples.c.asks == asks(found.example.question)))
+        same = _made_here(found.example.question, of_database=bool(found.example.sql))
+        doomed.append(same & _examples.c.superseded)
     _delete(writing, or_(*doomed), who, note="")
 
 
@@ -86,8 +87,9 @@ def get(connection: Connection, id: str) -> StoredExample:
     return found[0]
 
 
-def newest_made_here(connection: Connection, question: str) -> StoredExample | None:
-    found = _loaded(connection, LIVE, MADE_HERE, _examples.c.asks == asks(question), limit=1)
+def newest_made_here(connection: Connection, question: str, *, of_database: bool) -> StoredExample | None:
+    """What people gave last as the answer to a question, as SQL or from documents."""
+    found = _loaded(connection, LIVE, _made_here(question, of_database=of_database), limit=1)
     return found[0] if found else None
 
 
@@ -123,6 +125,11 @@ def of_ids(connection: Connection, ids: Sequence[str]) -> dict[str, StoredExampl
 
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     return (values[first : first + _CHUNK] for first in range(0, len(values), _CHUNK))
+
+
+def _made_here(question: str, *, of_database: bool) -> ColumnElement[bool]:
+    kind = _examples.c.sql != "" if of_database else _examples.c.sql == ""
+    return MADE_HERE & kind & (_examples.c.asks == asks(question))
 
 
 def _resting_on(document: str) -> ColumnElement[bool]:

@@ -99,13 +99,18 @@ class Asked:
     example: str = ""  # id of the example that corrects it, if there is one
     answer_removed: bool = False  # there was an answer, and a document it quoted was removed
 
+    @property
+    def of_database(self) -> bool:
+        """Was it asked of the silo's database? Its answer is then the SQL, which may be empty."""
+        return self.answer is not None and "sql" in self.answer
+
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The answer a person gives to a question: characters `start` to `end` of a document.
+    """The answer a person gives to a question: characters `start` to `end` of a document, or SQL for a database.
 
-    Without start and end the question has no answer: in the document, if one is named, else in any document here.
-    White space around what was selected is not part of the answer.
+    With neither the question has no answer: in the document, if one is named, else in any document here. White space
+    around what was selected is not part of the answer.
     """
 
     question: str
@@ -115,6 +120,7 @@ class Correction:
     end: int | None = None
     text: str = ""  # what the person saw selected; must stand at start to end
     asked: int | None = None  # the asked question whose answer is corrected; None: an example made freely
+    sql: str = ""  # whoever keeps it has run it
 
 
 @dataclass(frozen=True, slots=True)

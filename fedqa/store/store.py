@@ -146,9 +146,14 @@ class Store:
             return correcting.correct(writing, correction, who)
 
     def verified(self, question: str) -> StoredExample | None:
-        """The newest answer that people here gave to this question, if any."""
+        """The newest answer from documents that people here gave to this question, if any."""
         with self._database.reading() as connection:
-            return examples.newest_made_here(connection, question)
+            return examples.newest_made_here(connection, question, of_database=False)
+
+    def verified_query(self, question: str) -> StoredExample | None:
+        """The newest SQL that people here gave for this question, if any."""
+        with self._database.reading() as connection:
+            return examples.newest_made_here(connection, question, of_database=True)
 
     def add_collection(self, collection: Collection, *, source: str, who: str) -> Imported:
         """Add the documents and examples that are not there yet; nothing that is there is changed."""

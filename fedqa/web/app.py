@@ -37,12 +37,14 @@ class Room:
     path: str = ""
     role: Role = "reader"
     largest: Mapping[str, int] = field(default_factory=dict)  # bytes of a request by path
+    there: Callable[[Settings], bool] = lambda settings: True  # has this silo such a room?
 
 
 ROOMS = (
     Room(entry.router),
     Room(ask.router, "Ask", "/"),
     Room(correct.router),
+    Room("fedqa.web.rooms.database", "Database", "/database", there=lambda settings: settings.querying is not None),
     Room(documents.router, "Documents", "/documents", largest=documents.LARGEST),
     Room(examples.router, "Examples", "/examples", "editor", examples.LARGEST),
     Room("fedqa.web.rooms.training", "Training", "/training"),
@@ -66,15 +68,16 @@ def create_app(settings: Settings, store: Store, desk: Reception) -> FastAPI:
     """The page of a silo, to be served by any ASGI server; `open_rooms` is still to be called, in any thread."""
     app = FastAPI(title=f"fedqa: {settings.name}", version=__version__, openapi_url=None, telemetry=_SILENT)
     page = app.state.page = Page(settings, store, desk)
-    page.menu = tuple(MenuEntry(room.title, room.path, room.role) for room in ROOMS if room.title)
-    for room in ROOMS:
+    rooms = [room for room in ROOMS if room.there(settings)]
+    page.menu = tuple(MenuEntry(room.title, room.path, room.role) for room in rooms if room.title)
+    for room in rooms:
         if not isinstance(room.router, str):
             app.router.routes.extend(_routes(room.router(page)))
     app.mount(STATIC, StaticFiles(directory=Path(__file__).with_name("static")))
     add_failures(app)
     # The last one added is the first to see a request.
     app.add_middleware(Doors, rooms=app.router.routes)
-    app.add_middleware(BodyLimit, largest={path: size for room in ROOMS for path, size in room.largest.items()})
+    app.add_middleware(BodyLimit, largest={path: size for room in rooms for path, size in room.largest.items()})
     app.add_middleware(Hosts, names=(settings.page.host, *settings.page.names))
     app.add_middleware(SafeHeaders)
     return app
@@ -83,7 +86,8 @@ def create_app(settings: Settings, store: Store, desk: Reception) -> FastAPI:
 def open_rooms(app: FastAPI) -> None:
     """Put in the rooms that `create_app` has left out, all or none; takes seconds if nobody has imported torch yet."""
     page: Page = app.state.page
-    modules = [import_module(room.router) for room in ROOMS if isinstance(room.router, str)]
+    rooms = [room for room in ROOMS if room.there(page.settings)]
+    modules = [import_module(room.router) for room in rooms if isinstance(room.router, str)]
     app.router.routes.extend([route for module in modules for route in _routes(module.router(page))])
     page.complete = True
 

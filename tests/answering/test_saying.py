@@ -17,7 +17,11 @@ def table(*rows: tuple[Cell, ...], columns: tuple[str, ...] = ("name",), truncat
         ("Which wards?", table(), "No rows: nothing in the database fits."),
         ("What is the highest cost?", table((None,)), "The database holds no value for that."),
         ("Which wards?", table(("Alder",), ("Beech",), ("Cedar",)), "3 rows: Alder, Beech and Cedar."),
-        ("How many on each floor?", table((1, 48), (2, 60), columns=("floor", "COUNT(*)")), "2 rows: 1 48 and 2 60."),
+        (
+            "How many on each floor?",
+            table((1, 48), (2, 60), columns=("floor", "COUNT(*)")),
+            "2 rows: 1 (48) and 2 (60).",
+        ),
         ("Who?", table(("Rowan", 48), columns=("name", "unit_cost")), "One row: name Rowan and unit cost 48."),
         (
             "Which?",

@@ -52,6 +52,33 @@ def test_no_answer_in_a_document_or_in_any_is_an_example_without_evidence(store:
     assert (not_there.evidence, not_there.answers, not_there.about) == ((), (), document.id)
 
 
+COUNT, LIST = "SELECT COUNT(*) FROM wards", "SELECT name FROM wards"
+
+
+def test_sql_that_a_person_gives_is_an_example_beside_what_documents_say(store: Store, document: Document) -> None:
+    said = store.correct(correction(document))
+    stored = store.correct(Correction("How long?", "Ben", sql=f" {COUNT}\n"))
+    assert stored.example == Example(stored.example.id, "How long?", sql=COUNT, split="train", check=True)
+    assert (store.verified("how long"), store.verified_query("how long")) == (said, stored)
+    assert store.correct(Correction("How long?", "Ada", sql=COUNT)) == stored
+    newer = store.correct(Correction("How long?", "Ada", sql=LIST))
+    assert (store.verified("how long"), store.verified_query("how long")) == (said, newer)
+    assert set(store.collection().examples) == {said.example, newer.example}
+    store.remove_example(newer.example.id, "Ada")
+    assert store.verified_query("how long") is None and store.verified("how long") == said
+
+
+@pytest.mark.parametrize("sql", [" ", "SELECT '\0'", "SELECT " + "1" * 10_000])
+def test_sql_that_cannot_be_kept_is_refused(store: Store, sql: str) -> None:
+    with pytest.raises(StoreError, match=r"the correction: the SQL .* is empty, .* write one query"):
+        store.correct(Correction("How many?", "Ben", sql=sql))
+
+
+def test_sql_and_a_place_in_a_document_are_not_one_answer(store: Store, document: Document) -> None:
+    with pytest.raises(StoreError, match="has SQL and a place in a document; give one of them"):
+        store.correct(correction(document, sql=COUNT))
+
+
 def test_white_space_around_a_selection_is_not_part_of_the_answer(store: Store, document: Document) -> None:
     example = store.correct(correction(document, start=18, end=29, text=" six hours ")).example
     assert (example.evidence, example.answers) == ((Span(document.id, 19, 28),), ("six hours",))

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 import uvicorn
 from trained_silo import make_silo, train_silo
-from web_toys import Silo, Visitor, fill
+from web_toys import Silo, ToyDatabaseDesk, Visitor, fill
+
+from fedqa.data.sample import sample_database
+from fedqa.databases.database import Database
 
 
 @pytest.fixture(scope="session")
@@ -19,9 +22,15 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with Database.open(sample_database("hospital", tmp_path_factory.mktemp("database"))) as database:
+        yield database
+
+
 @pytest.fixture
-def silo(tmp_path: Path, filled: Path) -> Iterator[Silo]:
-    silo = Silo(tmp_path, filled)
+def silo(tmp_path: Path, filled: Path, database: Database) -> Iterator[Silo]:
+    silo = Silo(tmp_path, filled, ToyDatabaseDesk(database))
     yield silo
     silo.store.close()
 

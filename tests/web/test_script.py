@@ -111,6 +111,25 @@ def test_a_question_is_answered_in_place_and_judged(browser: Browser) -> None:
     assert browser.silo.store.asked().items[0].verdict == "right"
 
 
+def test_the_database_is_asked_in_place_and_its_query_corrected(browser: Browser) -> None:
+    with browser.window("editor") as window:
+        window.goto(f"{browser.address}/database")
+        window.keyboard.type("Which wards are on floor 3?")  # the field has the focus
+        window.keyboard.press("Enter")
+        window.wait_for_selector("#reply table")
+        assert window.inner_text("#reply .given") == "2 rows: Cedar (60) and Rowan (48)."
+        assert window.inner_text("#reply pre") == "SELECT name, beds FROM wards WHERE floor = 3"
+        window.click("text=Wrong: correct it")
+        window.fill("#sql", "SELECT name FROM wards WHERE floor = 3 ORDER BY name DESC")
+        window.click("text=Try it")
+        window.wait_for_selector("text=2 rows: Rowan and Cedar.")
+        window.click("text=Save: this is right")
+        window.wait_for_selector("text=This query is used from now on")
+        window.click("#recent button")
+        window.wait_for_selector("text=Answered by a query that people here gave")
+        assert window.inner_text("#reply .given >> nth=0") == "2 rows: Rowan and Cedar."
+
+
 def test_a_hint_is_shown_only_when_the_answer_takes_long(browser: Browser) -> None:
     quick, go_on = browser.silo.desk.ask, threading.Event()
 
@@ -257,6 +276,7 @@ def test_files_are_sent_and_their_button_says_so(browser: Browser) -> None:
 def test_texts_can_be_read_and_fit_on_a_telephone(browser: Browser, scheme: str) -> None:
     guide = browser.silo.guide
     plain = ("/", "/documents", "/documents/add", "/examples", "/examples/import", "/correct", "/account", "/people")
+    plain += ("/database", "/database/correct")
     special = (f"/documents/view?id={guide}&start=0&end=8", f"/correct?document={guide}")
     with browser.window("owner", 390, color_scheme=scheme, reduced_motion="reduce") as window:
         for path in (*plain, *special, "/training", "/ledger", "/api/docs"):
@@ -273,6 +293,12 @@ def test_texts_can_be_read_and_fit_on_a_telephone(browser: Browser, scheme: str)
         window.keyboard.press("Enter")
         window.wait_for_selector("#reply mark")
         assert window.evaluate(CONTRAST) == []
+        window.goto(f"{browser.address}/database")
+        window.fill("#question", "Which wards are on floor 3?")
+        window.keyboard.press("Enter")
+        window.wait_for_selector("#reply pre.sql")
+        assert window.evaluate(CONTRAST) == []
+        assert window.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_long_document_opens_at_the_place_one_came_for(browser: Browser) -> None:

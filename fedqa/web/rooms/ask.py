@@ -19,6 +19,7 @@ from fedqa.web.marking import Excerpt, excerpt, sentence_around
 from fedqa.web.page import NotFound, Page, Reader, TooOften
 
 _RECENT = 6
+_LOOKED_AT = 100  # questions, to find the recent ones among those asked twice or elsewhere
 _SURENESS = ((0.9, "very sure"), (0.7, "quite sure"), (0.5, "fairly sure"), (0.3, "not very sure"), (0.0, "unsure"))
 
 
@@ -111,22 +112,34 @@ def router(page: Page) -> APIRouter:
 
 def answer(page: Page, person: Person, body: AskBody) -> Answered:
     """Ask the desk and note it down."""
-    question, k = " ".join(body.question.split()), body.k
-    if not question:
-        raise DataError("the question is empty; type what you would like to know")
-    if len(question) > MAX_QUESTION:
-        raise DataError(f"the question has {len(question)} characters; at most {MAX_QUESTION} are read, shorten it")
+    question, k = usable(body.question), body.k
     if not 1 <= k <= 20:
         raise DataError(f"k is how many answers to give, from 1 to 20; got {k}")
     before = _by_keywords(page, person, question, body.again)
     # What was answered by keywords may be asked once more of the models without being counted again.
-    if not (before and page.desk.loaded) and not page.questions.allows(person.name):
-        raise TooOften(f"more than {page.questions.most} questions within a minute; wait a little, then ask again")
+    if not (before and page.desk.loaded):
+        count_in(page, person)
     reply = page.desk.ask(question, k)
     note = _note(reply, person)
     if before and page.store.note_instead(before, note):
         return Answered(before, reply)
     return Answered(page.store.note_asked(note), reply)
+
+
+def usable(question: str) -> str:
+    """A question as it is asked: on one line, and of a length that can be read."""
+    question = " ".join(question.split())
+    if not question:
+        raise DataError("the question is empty; type what you would like to know")
+    if len(question) > MAX_QUESTION:
+        raise DataError(f"the question has {len(question)} characters; at most {MAX_QUESTION} are read, shorten it")
+    return question
+
+
+def count_in(page: Page, person: Person) -> None:
+    """Count one more question of this person; raises TooOften if these are too many."""
+    if not page.questions.allows(person.name):
+        raise TooOften(f"more than {page.questions.most} questions within a minute; wait a little, then ask again")
 
 
 def _by_keywords(page: Page, person: Person, question: str, again: int | None) -> int | None:
@@ -170,13 +183,17 @@ def _place(answer: Answer) -> Mapping[str, object]:
     }
 
 
-def _empty(page: Page, person: Person) -> dict[str, object]:
-    """The page before a question is asked, with the person's last questions, each once."""
-    asked = page.store.asked(who=person.name, limit=4 * _RECENT).items
+def recent(page: Page, person: Person, *, of_database: bool) -> list[Asked]:
+    """The person's last questions to the documents or to the database, each once."""
+    asked = [one for one in page.store.asked(who=person.name, limit=_LOOKED_AT).items if one.of_database == of_database]
     by_question = {found.question: found for found in reversed(asked)}
-    newest = sorted(by_question.values(), key=lambda found: found.id, reverse=True)
+    return sorted(by_question.values(), key=lambda found: found.id, reverse=True)[:_RECENT]
+
+
+def _empty(page: Page, person: Person) -> dict[str, object]:
+    """The page before a question is asked."""
     return {
-        "recent": newest[:_RECENT],
+        "recent": recent(page, person, of_database=False),
         "documents": page.store.documents(limit=0).total,
         "ready": page.desk.ready or not page.desk.loaded,  # before that, the answer itself says where it comes from
         "given": None,

@@ -17,7 +17,7 @@ from fedqa.errors import DataError, FedQAError
 from fedqa.store import Correction, Person, StoredExample
 from fedqa.web.failures import sentence
 from fedqa.web.marking import Excerpt, excerpt, marked, sentence_around
-from fedqa.web.page import Editor, Page
+from fedqa.web.page import Editor, NotFound, Page
 from fedqa.web.rooms.ask import own
 
 _DOCUMENTS = 8
@@ -133,6 +133,8 @@ def _completed(page: Page, person: Person, given: Given) -> Given:
     if given.asked is None:
         return given
     asked = own(page, person, given.asked)
+    if asked.of_database:
+        raise NotFound(f"your question number {given.asked} was asked of the database; correct its query there")
     given = replace(given, question=asked.question)
     if given.document or not asked.answer:
         return given
