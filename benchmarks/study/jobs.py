@@ -57,12 +57,12 @@ def done(title: str, work: Callable[..., T], jobs: Sequence[tuple[str, tuple[Any
     torch.set_num_threads(1)  # a fork must not find threads of its parent half-way through something
     # Forked, so that the study's data function need not be importable by name; one thread each, see training.py.
     processes = min(cores(), len(jobs))
-    with ProcessPoolExecutor(processes, get_context("fork")) as pool, _bar() as bar:
-        task = bar.add_task(title, total=len(jobs))
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool, bar() as shown:
+        task = shown.add_task(title, total=len(jobs))
         futures = {pool.submit(_alone, work, arguments): name for name, arguments in jobs}
         failed = []
         for future in as_completed(futures):
-            bar.advance(task)
+            shown.advance(task)
             if problem := future.exception():
                 failed.append(f"{futures[future]}: {problem}")
             else:
@@ -80,6 +80,6 @@ def _alone(work: Callable[..., T], arguments: tuple[Any, ...]) -> T:
 loaded = lru_cache(maxsize=1)(load_model)
 
 
-def _bar() -> Progress:
+def bar() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, TextColumn("left"), TimeRemainingColumn())
