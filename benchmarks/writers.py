@@ -77,6 +77,7 @@ def main(quick: bool = False) -> None:
 def learnt(make: Callable[[], Writer], rate: float, seconds: float) -> Learnt:
     """As many steps as fit into the time, which is first measured."""
     timed = make()
+    _trained(timed, rate, STEPS_TIMED)  # of texts that it has met before, a frozen encoder's states are remembered
     writer, steps = make(), max(1, int(seconds * STEPS_TIMED / _trained(timed, rate, STEPS_TIMED)))
     spent = _trained(writer, rate, steps)
     writer.model.module.eval()
