@@ -23,6 +23,7 @@ from fedqa.databases.child import LENGTH, framed
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from fedqa.databases.child import main; main(sys.argv[2])"
 _ROOT = Path(fedqa.__file__).resolve().parents[1]
 _END_S = 1.0  # a system that is kept waiting by a disk ends nothing at once
+_ENDING: list[subprocess.Popen[bytes]] = []  # those, until the system is done with them
 _MAX_ANSWER = 256_000_000  # bytes
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")
 _FOR_POSTGRES = ("HOME",)  # where passwords and certificates are looked up
@@ -40,6 +41,7 @@ class Enclosure:
     """A running process. Not to be shared between threads, nor with a forked process."""
 
     def __init__(self, kind: str) -> None:
+        _ENDING[:] = [process for process in _ENDING if process.poll() is None]
         isolated = ["-I", "-S"] if kind == "sqlite" else ["-I"]
         self._process = subprocess.Popen(
             [sys.executable, *isolated, "-c", _START, str(_ROOT), kind],
@@ -95,8 +97,10 @@ class Enclosure:
 def _end(process: subprocess.Popen[bytes], pid: int) -> None:
     if os.getpid() == pid:
         process.kill()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            _ENDING.append(process)
     else:
         process.returncode = 0  # it is the child of another process, which ends it
     for pipe in (process.stdin, process.stdout):
