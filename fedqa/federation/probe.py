@@ -19,7 +19,7 @@ answers for a set of fewer than `least`, or more often than the course says.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -146,18 +146,25 @@ def _states(silo: SiloSide, request: Exchange, among: Sequence[str], share: Numb
     rng = generator(silo.secret(), "probe", request.round, *among)
     texts = silo.texts.cut(options.length)
     rows = texts.drawn(options.items * options.texts, rng)
+    groups = (rows[start : start + options.texts] for start in range(0, len(rows), options.texts))
+    return part((encoded(pair, texts, group, options.length) for group in groups), share, len(among), options, rng)
+
+
+def part(
+    states: Iterable[Tensor], share: Numbers, silos: int, options: ProbeOptions, rng: np.random.Generator
+) -> Numbers:
+    """A silo's part of a sum over so many silos, [items, length, width], of the states of each item's texts."""
     parts, deviations = [], []
-    for start in range(0, len(rows), options.texts):
-        states = _encoded(pair, texts, rows[start : start + options.texts], options.length)
-        parts.append(mixed(states, options.shuffled, rng).double().numpy())
-        deviations.append(float(states.std()))
-    part = np.stack(parts) * share
+    for texts in states:
+        parts.append(mixed(texts, options.shuffled, rng).double().numpy())
+        deviations.append(float(texts.std()))
+    made = np.stack(parts) * share
     # All silos but one together make the whole noise: the one that would take its own away finds enough left.
-    noise = options.noise * float(np.mean(deviations)) / math.sqrt(len(among) - 1)
-    return part + rng.normal(0.0, noise, part.shape)
+    noise = options.noise * float(np.mean(deviations)) / math.sqrt(silos - 1)
+    return made + rng.normal(0.0, noise, made.shape)
 
 
-def _encoded(pair: TextPair, texts: Texts, rows: Sequence[Tokens], length: int) -> Tensor:
+def encoded(pair: TextPair, texts: Texts, rows: Sequence[Tokens], length: int) -> Tensor:
     """[rows, length, width], zeros behind the end of a text."""
     ids, mask = texts.padded(rows)
     states = pair.encode(ids, mask, again=False) * mask.unsqueeze(-1)
