@@ -125,6 +125,8 @@ def test_programs_ask_run_and_correct_too(silo: Silo) -> None:
     made = program.post("/api/database/corrections", json={"question": MANY, "sql": COUNT, "asked": found["asked"]})
     assert made.status_code == 201 and made.json()["example"]["sql"] == COUNT
     assert program.post("/api/database/corrections", json={"question": MANY, "sql": "SELECT"}).status_code == 400
+    refused = program.post("/api/corrections", json={"question": MANY, "asked": found["asked"]})
+    assert refused.status_code == 404 and "was asked of the database" in refused.json()["detail"]
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from fedqa.data.records import Document, Span
 from fedqa.errors import DataError, FedQAError
-from fedqa.store import Correction, Person, StoredExample
+from fedqa.store import Asked, Correction, Person, StoredExample
 from fedqa.web.failures import sentence
 from fedqa.web.marking import Excerpt, excerpt, marked, sentence_around
 from fedqa.web.page import Editor, NotFound, Page
@@ -95,7 +95,7 @@ def router(page: Page) -> APIRouter:
     def api_correct(person: Editor, body: CorrectionBody) -> StoredExample:
         """Give the answer to a question; `asked` is the number of your question if this corrects its answer."""
         if body.asked is not None:
-            own(page, person, body.asked)
+            _read(page, person, body.asked)
         return page.store.correct(Correction(who=person.name, **vars(body)))
 
     return routes
@@ -132,15 +132,21 @@ def _completed(page: Page, person: Person, given: Given) -> Given:
     """With the question that was asked, and the place of the answer that was given to it."""
     if given.asked is None:
         return given
-    asked = own(page, person, given.asked)
-    if asked.of_database:
-        raise NotFound(f"your question number {given.asked} was asked of the database; correct its query there")
+    asked = _read(page, person, given.asked)
     given = replace(given, question=asked.question)
     if given.document or not asked.answer:
         return given
     document, start, end = (asked.answer.get(name) for name in ("document", "start", "end"))
     assert isinstance(document, str) and isinstance(start, int) and isinstance(end, int)
     return replace(given, document=document, start=start, end=end)
+
+
+def _read(page: Page, person: Person, asked: int) -> Asked:
+    """A question that this person asked the documents."""
+    found = own(page, person, asked)
+    if found.of_database:
+        raise NotFound(f"your question number {asked} was asked of the database; correct its query there")
+    return found
 
 
 def _places(page: Page, given: Given, words: str) -> list[Span]:
