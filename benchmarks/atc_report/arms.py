@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.study.published import published
-from benchmarks.study.statistics import Array, Cells, Pair, Results, Versus, compare
+from benchmarks.study.statistics import Array, Cells, Pair, Results, Versus, compare, overall
 from fedqa.data.records import Split
 from fedqa.federation.messages import Point
 
@@ -167,6 +167,27 @@ def _compared(results: Results, named: Mapping[str, tuple[str, str]]) -> dict[st
 
 def published_gain(arm: str, reference: str) -> float | None:
     return published("atc").gain("methods", (arm, reference), "avg")
+
+
+def part_gains(results: Results) -> dict[Part, tuple[float, float]]:
+    """How far ATC is above isolated in each kind of task, and how far it is in the paper."""
+    if ATC not in results or ALONE not in results:
+        return {}
+    found: dict[Part, tuple[float, float]] = {}
+    for part in PARTS:
+        ours, theirs = (average_cells(results, arm, part=part) for arm in (ATC, ALONE))
+        if ours:
+            found[part] = (overall(ours).mean - overall(theirs).mean, _published_part(part))
+    return found
+
+
+def _published_part(part: Part) -> float:
+    gains = []
+    for name, one in SETS.items():
+        if one.part == part:
+            of_set = [published("atc").gain(name, (ATC, ALONE), metric) for metric in one.metrics]
+            gains.append(fmean(gain for gain in of_set if gain is not None))
+    return fmean(gains)
 
 
 # -- is anybody worse off? ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from benchmarks.atc_report.arms import (
     Findings,
     Safety,
     average_cells,
+    part_gains,
     published_gain,
     safety_of,
 )
@@ -31,7 +32,8 @@ def lead(found: Findings) -> list[str]:
     return [
         *_reached(found),
         *_gains(found),
-        *_parts(found),
+        *_kinds(found),
+        *_stages(found),
         *_worse_off(safety_of(found.results)),
         *_probe(found.probe),
         *_guessed(secrecy_of(found.results)),
@@ -78,7 +80,15 @@ def _published(reference: str) -> str:
     return "" if gain is None else f", in the paper {signed(gain)}"
 
 
-def _parts(found: Findings) -> list[str]:
+def _kinds(found: Findings) -> list[str]:
+    told = [
+        f"{part} {signed(ours)} (paper {signed(theirs)})" for part, (ours, theirs) in part_gains(found.results).items()
+    ]
+    kinds = "CLS classifying, QA reading, NLG writing"
+    return [f"By kind of task ({kinds}), {ATC} differs from {ALONE} by: {', '.join(told)}."] if told else []
+
+
+def _stages(found: Findings) -> list[str]:
     """What is left without either stage."""
     told = [
         f"{arm} {signed(versus.bootstrap.difference)}"

@@ -25,7 +25,7 @@ WEIGHTED = {  # arm -> algorithm and weights of the method `lorar`
     EQUAL: ("fedopt", "uniform"),
     ONLY_LOSS: ("fedopt", "loss_reduction"),
 }
-BOUNDED, OWN_HEAD, OWN_END = f"{BEST}, bounded", f"{BEST}, own head", f"{BEST}, own end"
+BOUNDED, OWN_HEAD, OWN_END = f"{BEST}, bounded", f"{BEST}, own head", f"{EQUAL}, own end"
 WINDOWS, LONGER = f"{BEST}, windows", f"{BEST}, longer"
 BEYOND = (OWN_END, ALONE_LONGER, LONGER, BOUNDED, OWN_HEAD, WINDOWS)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
@@ -53,11 +53,11 @@ CLAIMS = {  # what the paper's text says: the first is above the second
     "sizes matter": (BEST, ONLY_LOSS),
     "more than equal weights": (BEST, EQUAL),
 }
+TOGETHER_FIRST = "together, then alone, is above alone for as long"
 OURS = {  # not of the paper: the same
     "the bound costs nothing": (BOUNDED, BEST),
     "an own head helps": (OWN_HEAD, BEST),
-    "an own end helps": (OWN_END, BEST),
-    "an own end is above alone for as long": (OWN_END, ALONE_LONGER),
+    TOGETHER_FIRST: (OWN_END, ALONE_LONGER),
     "losses of the same examples help": (BEST, WINDOWS),
     "twice the rounds help": (LONGER, BEST),
 }

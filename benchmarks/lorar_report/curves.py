@@ -25,11 +25,15 @@ WEIGHTS_EXPLAINED = "Means of rounds and seeds. By size alone they are the same 
 
 
 def curve_sections(found: Findings) -> list[Section]:
-    watched = {
+    watched = _watched(found)
+    return [*_losses(found, watched), *_scores(watched), *_weights(found, watched)]
+
+
+def _watched(found: Findings) -> Watched:
+    return {
         arm: [rounds for outcome in of.values() if (rounds := Rounds.of(outcome)).rounds]
         for arm, of in found.results.by_arm.items()
     }
-    return [*_losses(found, watched), *_scores(watched), *_weights(found, watched)]
 
 
 # -- figure 4 ----------------------------------------------------------------------------------------------------
@@ -48,9 +52,13 @@ def _losses(found: Findings, watched: Watched) -> list[Section]:
         f"silo's own progress. {BANDS} The paper: small silos swing under FedOPT; with Lorar almost all fall faster.",
         x="round",
         y="loss",
-        ticks=[str(n) if n == 1 or n % 5 == 0 else "" for n in range(1, rounds + 1)],
+        ticks=[str(n) if _ticked(n, rounds) else "" for n in range(1, rounds + 1)],
     )
     return [Section("losses", "Figure 4: losses", [chart], short="Losses")]
+
+
+def _ticked(n: int, last: int) -> bool:
+    return n in (1, last) or (n % 5 == 0 and last - n > 2)  # the last one has room
 
 
 def _loss_curve(arm: str, silo: str, seeds: Sequence[Rounds]) -> Curve:
@@ -110,9 +118,20 @@ def _weights(found: Findings, watched: Watched) -> list[Section]:
     return [Section("weights", "How much a silo counts", [grid, Note(WEIGHTS_EXPLAINED)], short="Weights")]
 
 
+def weights_of(found: Findings, arm: str) -> dict[str, float]:
+    """How much each silo counts, mean of rounds and seeds; nothing of an arm without weights."""
+    seeds = _watched(found).get(arm, ())
+    return {silo: weight for silo in found.results.silos if (weight := _mean_weight(seeds, silo)) is not None}
+
+
 def _weight(seeds: Sequence[Rounds], silo: str) -> str:
+    weight = _mean_weight(seeds, silo)
+    return DASH if weight is None else percent(weight)
+
+
+def _mean_weight(seeds: Sequence[Rounds], silo: str) -> float | None:
     weights = [one.weights[silo] for rounds in seeds for one in rounds.rounds if silo in one.weights]
-    return percent(fmean(weights)) if weights else DASH
+    return fmean(weights) if weights else None
 
 
 def _shown(watched: Watched, looks: Mapping[str, Look]) -> list[str]:

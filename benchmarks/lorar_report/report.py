@@ -50,7 +50,8 @@ from fedqa.evaluation.words import count, listed, metric_name, number
 NAME = metric_name(MAIN)
 SCORES_EXPLAINED = (
     f"{NAME}: the SQL is the gold one as a text, values included. Overall is the mean of silos (the paper's MacroAvg), "
-    "with its 95 % interval. Scores are of the one model that serves everybody; alone, of each silo's own."
+    "with its 95 % interval. Scores are of the one model that serves everybody; of those that are alone, or have an "
+    "own end, of each silo's own."
 )
 CLAIMS_EXPLAINED = (
     "Statements of the paper, each as the difference of the arm it names first and the one it names second. The "
@@ -108,6 +109,9 @@ def _claims(found: Findings) -> list[Section]:
     if not found.claims:
         return []
     grids = [versus_grid(f"{NAME}: what the paper says", found.claims, paper={})]
+    lorar = {name: versus for name, versus in found.claims.items() if name.startswith("Lorar")}
+    if lorar:
+        grids.append(silos_grid(f"{NAME}: what Lorar changes, silo by silo", lorar, found.results.silos))
     if found.small:
         grids.append(versus_grid(f"{NAME}: Lorar in the small silos", found.small, paper={}, folded=True))
     notes = [Note(CLAIMS_EXPLAINED), Note(MARKS)]
@@ -126,7 +130,7 @@ def _beyond(found: Findings) -> list[Section]:
     (section,) = _scores(found, BEYOND, Section("beyond", "Beyond the paper", [], short="Beyond")) or (None,)
     if section is None or not found.ours:
         return []
-    grid = versus_grid(f"{NAME}: against {BEST}", found.ours, paper={})
+    grid = versus_grid(f"{NAME}: what was added", found.ours, paper={})
     return [replace(section, blocks=[*section.blocks, grid])]
 
 

@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Lorar study found, in sentences made of its numbers: true whatever these are."""
 
-from benchmarks.lorar_report.arms import ALGORITHMS, BEST, CENTRAL, MAIN, POINT, Findings, micro
+from benchmarks.lorar_report.arms import (
+    ALGORITHMS,
+    BEST,
+    MAIN,
+    POINT,
+    SMALL,
+    TOGETHER_FIRST,
+    WEIGHTINGS,
+    Findings,
+    micro,
+)
+from benchmarks.lorar_report.curves import weights_of
 from benchmarks.study.statistics import Versus, overall
 from benchmarks.study.wording import verdict
 from fedqa.evaluation.report import Tile
 from fedqa.evaluation.report_text import interval
-from fedqa.evaluation.words import listed, metric_name, number, plural, signed
+from fedqa.evaluation.words import listed, metric_name, number, percent, plural, signed
 
 NAME = metric_name(MAIN)
 
 
 def lead(found: Findings) -> list[str]:
-    return [*_reached(found), *_weights(found), *_rest(found)]
+    return [*_reached(found), *_weights(found), *_largest(found), *_own_end(found), *_rest(found)]
 
 
 def tiles(found: Findings) -> list[Tile]:
@@ -47,15 +58,42 @@ def _weights(found: Findings) -> list[str]:
     return [f"Weights by Lorar instead of by size change {listed(told)}."] if told else []
 
 
+def _largest(found: Findings) -> list[str]:
+    """What the largest silos count in each weighting, beside what it reaches: whether sizes help or drown the small."""
+    by_size = weights_of(found, ALGORITHMS[0])
+    weights = {arm: one for arm in WEIGHTINGS if (one := weights_of(found, arm))}
+    if len(by_size) < 2 or len(weights) < 2:
+        return []
+    largest = sorted(by_size, key=lambda silo: -by_size[silo])[:2]
+    told = [
+        f"{arm} {percent(sum(one.get(silo, 0.0) for silo in largest))} and {number(_mean(found, arm))}"
+        for arm, one in weights.items()
+    ]
+    return [f"What the two largest silos, {listed(largest)}, count, and the {NAME} reached: {'; '.join(told)}."]
+
+
+def _mean(found: Findings, arm: str) -> float:
+    return overall(found.results.cells(arm, MAIN, POINT)).mean
+
+
+def _own_end(found: Findings) -> list[str]:
+    against = found.ours.get(TOGETHER_FIRST)
+    if against is None:
+        return []
+    gains = against.by_silo
+    small = [silo for silo in SMALL if silo in gains]
+    told = f"; in the small silos {listed([f'{silo} {signed(gains[silo])}' for silo in small])}" if small else ""
+    return [
+        "Silos that learn together with equal weights, and then each by itself, differ from those that are alone for "
+        f"as many steps by {_difference(against)}{told}."
+    ]
+
+
 def _rest(found: Findings) -> list[str]:
     told = [
         f"{name}: {_difference(versus)}" for name, versus in found.claims.items() if not name.startswith("Lorar helps")
     ]
-    against = found.alone.get(CENTRAL)
-    sentences = [f"Of the paper's other statements: {'; '.join(told)}."] if told else []
-    if against:
-        sentences.append(f"Pooling all data differs from each silo alone by {_difference(against)}.")
-    return sentences
+    return [f"Of the paper's other statements: {'; '.join(told)}."] if told else []
 
 
 def _difference(versus: Versus) -> str:

@@ -50,6 +50,7 @@ class Arm:
     name: str
     settings: Mapping[str, Any]
     train: int | None = None  # how much to train on, where less than the study's; `Data` says in what unit
+    seeds: Sequence[int] | None = None  # None = the study's
     witness: Callable[[Course], Witness] | None = None
 
 
@@ -82,7 +83,7 @@ class Study:
 
     def run(self) -> list[Outcome]:
         """All outcomes, in the order of arms and seeds; those that are missing are trained first."""
-        jobs = [(arm, seed) for seed in self.seeds for arm in self.arms]
+        jobs = [(arm, seed) for seed in self.seeds for arm in self.arms if arm.seeds is None or seed in arm.seeds]
         found = [outcome for arm, seed in jobs if (outcome := self._kept(arm, seed))]
         known = {(outcome.arm, outcome.seed) for outcome in found}
         missing = [(arm, seed) for arm, seed in jobs if (arm.name, seed) not in known]

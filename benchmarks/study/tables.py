@@ -2,7 +2,7 @@
 """The tables of a study: scores with published ones beside, comparisons with their tests, points, and costs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.study.page import Cell, Grid, Row
 from benchmarks.study.published import Published, printed
@@ -131,21 +131,29 @@ def spread(values: Mapping[int, float], *, signs: bool = True) -> str:
 def versus_grid(
     caption: str, found: Mapping[str, Versus], *, paper: Mapping[str, float | None], folded: bool = False
 ) -> Grid:
-    """Differences with all that is known of their certainty; `paper` has the published differences."""
-    names = ("Difference", "p", "p", "p", "By seed", "Published")
-    notes = (["95 % interval"], ["bootstrap"], ["t-test"], ["Holm"], ["lowest to highest"], ["difference"])
-    columns = [Cell(""), *(Cell(name, note) for name, note in zip(names, notes, strict=True))]
-    return Grid(
-        caption, columns, [_versus_row(name, versus, paper.get(name)) for name, versus in found.items()], folded
-    )
+    """Differences with all that is known of their certainty; `paper` has the published ones, if any."""
+    p_values = [Cell("p", [how]) for how in ("bootstrap", "t-test", "Holm")]
+    columns = [
+        Cell(""),
+        Cell("Difference", ["95 % interval"]),
+        *p_values,
+        Cell("By seed", ["lowest to highest"]),
+    ]
+    rows = [_versus_row(name, versus) for name, versus in found.items()]
+    if any(value is not None for value in paper.values()):
+        columns.append(Cell("Published", ["difference"]))
+        rows = [replace(row, cells=[*row.cells, _published(paper.get(row.name.text))]) for row in rows]
+    return Grid(caption, columns, rows, folded)
 
 
-def _versus_row(name: str, versus: Versus, published: float | None) -> Row:
+def _versus_row(name: str, versus: Versus) -> Row:
     p_values = (versus.bootstrap.p, versus.t_test.p, versus.holm)
-    told = Cell(DASH if published is None else signed(published))
-    return Row(
-        Cell(name), [difference_cell(versus), *(Cell(p_value(p)) for p in p_values), Cell(spread(versus.by_seed)), told]
-    )
+    cells = [difference_cell(versus), *(Cell(p_value(p)) for p in p_values), Cell(spread(versus.by_seed))]
+    return Row(Cell(name), cells)
+
+
+def _published(difference: float | None) -> Cell:
+    return Cell(DASH if difference is None else signed(difference))
 
 
 def difference_cell(versus: Versus) -> Cell:

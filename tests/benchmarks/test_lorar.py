@@ -126,9 +126,11 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
     assert [tile.value for tile in page.tiles] == ["+0.625"]
     path = write_report(OUTCOMES, {"command": "fedqa bench lorar"}, tmp_path)
     text = path.read_text(encoding="utf-8")
+    assert "what Lorar changes, silo by silo" in text
     assert "Table 3: weightings of FedOPT" in text and "micro 0.833" in text
     assert (tmp_path / "report.md").exists() and (tmp_path / "gains.svg").exists()
-    assert len(tables(OUTCOMES)) == 3
+    assert 'scope="col">Published' not in text  # as nothing is
+    assert len(tables(OUTCOMES)) == 4
 
 
 def record(number: int, losses: tuple[float, float], shares: tuple[float, float] | None) -> RoundRecord:
@@ -152,13 +154,15 @@ def test_curves_are_of_what_the_rounds_left() -> None:
     assert [one.losses["yelp"] for one in rounds.rounds] == [3.0, 3.5, 3.0]
     assert list(rounds.scored()) == [2, 3] and rounds.rounds[2].dev == {"geography": (30, 0.4), "yelp": (10, 0.8)}
     losses, scores, weights = curve_sections(findings_of(Results.of(watched)))
-    assert isinstance(losses.blocks[0], Chart) and "yelp: FedOPT 3.000 at 1, " in losses.blocks[0].alt
+    assert isinstance(losses.blocks[0], Chart) and "yelp: FedOPT 3.000 at 1, 3.000 at 3" in losses.blocks[0].alt
     assert isinstance(scores.blocks[1], Chart)
     # Of all questions, (30 * 0.4 + 10 * 0.8) / 40; the mean of silos is (0.4 + 0.8) / 2.
     assert "mean of silos: FedOPT 0.400 at 2, 0.600 at 3" in scores.blocks[1].alt
     assert "all questions: FedOPT 0.300 at 2, 0.500 at 3" in scores.blocks[1].alt
     assert isinstance(weights.blocks[0], Grid)
     assert [cell.text for cell in weights.blocks[0].rows[0].cells] == [percent(0.8), percent(0.2)]
+    counted = f"FedOPT {percent(1.0)} and 0.375; FedOPT-Lorar {percent(1.0)} and 0.375"  # of 4 and 2 questions, 1 each
+    assert any(counted in sentence for sentence in page_of(watched, {}).lead)
     assert curve_sections(findings_of(Results.of(OUTCOMES))) == []
 
 

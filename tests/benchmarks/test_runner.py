@@ -34,6 +34,11 @@ def test_outcomes_come_in_the_order_of_arms_and_seeds_with_every_question(tmp_pa
     assert outcomes[0].test["received"] == outcomes[0].test["best"]
 
 
+def test_an_arm_may_have_fewer_seeds_than_its_study(tmp_path: Path) -> None:
+    outcomes = study(tmp_path, Arm("none", SETTINGS), Arm("once", SETTINGS, seeds=(2,))).run()
+    assert [(o.arm, o.seed) for o in outcomes] == [("none", 1), ("none", 2), ("once", 2)]
+
+
 def test_what_is_there_is_not_trained_again(tmp_path: Path) -> None:
     first = study(tmp_path, Arm("none", SETTINGS)).run()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
