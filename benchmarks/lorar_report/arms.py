@@ -30,7 +30,15 @@ WINDOWS, LONGER = f"{BEST}, windows", f"{BEST}, longer"
 BEYOND = (OWN_END, ALONE_LONGER, LONGER, BOUNDED, OWN_HEAD, WINDOWS)
 METHODS = (ALONE, CENTRAL, *(arm for name in ALGORITHMS for arm in (name, f"{name}-Lorar")))
 WEIGHTINGS = ("FedOPT", BEST, ONLY_LOSS, EQUAL)
-ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *BEYOND)))
+
+
+def by_passes(arm: str) -> str:
+    """The same arm, but a silo takes steps by passes over its data."""
+    return f"{arm}, passes"
+
+
+PASSES = tuple(map(by_passes, WEIGHTINGS))
+ALL_ARMS = tuple(dict.fromkeys((*METHODS, *WEIGHTINGS, *PASSES, *BEYOND)))
 MEANINGS = {
     ALONE: "every silo by itself",
     CENTRAL: "all data pooled",
@@ -45,6 +53,7 @@ MEANINGS = {
     LONGER: "twice as many rounds",
     ALONE_LONGER: "twice as many rounds",
 }
+MEANINGS |= {by_passes(arm): MEANINGS[arm] for arm in WEIGHTINGS}
 CLAIMS = {  # what the paper's text says: the first is above the second
     "pooling helps": (CENTRAL, ALONE),
     **{f"Lorar helps {name}": (f"{name}-Lorar", name) for name in ALGORITHMS},
@@ -53,6 +62,7 @@ CLAIMS = {  # what the paper's text says: the first is above the second
     "sizes matter": (BEST, ONLY_LOSS),
     "more than equal weights": (BEST, EQUAL),
 }
+OF_WEIGHTS = ("Lorar helps FedOPT", "sizes matter", "more than equal weights")  # those that table 3 is about
 TOGETHER_FIRST = "together, then alone, is above alone for as long"
 OURS = {  # not of the paper: the same
     "the bound costs nothing": (BOUNDED, BEST),
@@ -71,13 +81,14 @@ PAPER = Published(
 class Findings:
     """`claims`: the paper's statements. `alone`: every arm against each silo alone. `small`: claims on small silos.
 
-    `ours`: what was added to the method.
+    `passes`: claims of weights where silos take steps by passes. `ours`: what was added to the method.
     """
 
     results: Results
     claims: Mapping[str, Versus]
     alone: Mapping[str, Versus]
     small: Mapping[str, Versus]
+    passes: Mapping[str, Versus]
     ours: Mapping[str, Versus]
 
     def among(self, arms: Sequence[str]) -> list[str]:
@@ -87,11 +98,13 @@ class Findings:
 def findings_of(results: Results) -> Findings:
     others = {arm: (arm, ALONE) for arm in ALL_ARMS if arm != ALONE}
     lorar = {name: pair for name, pair in CLAIMS.items() if name.startswith("Lorar")}
+    passes = {name: (by_passes(CLAIMS[name][0]), by_passes(CLAIMS[name][1])) for name in OF_WEIGHTS}
     return Findings(
         results,
         claims=compare(_pairs(results, CLAIMS)),
         alone=compare(_pairs(results, others)),
         small=compare(_pairs(results, lorar, SMALL)),
+        passes=compare(_pairs(results, passes)),
         ours=compare(_pairs(results, OURS)),
     )
 

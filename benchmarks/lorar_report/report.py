@@ -21,6 +21,7 @@ from benchmarks.lorar_report.arms import (
     MEANINGS,
     METHODS,
     PAPER,
+    PASSES,
     POINT,
     WEIGHTINGS,
     Findings,
@@ -57,6 +58,10 @@ CLAIMS_EXPLAINED = (
     "Statements of the paper, each as the difference of the arm it names first and the one it names second. The "
     "paper's numbers were not at hand, so only directions are compared."
 )
+PASSES_EXPLAINED = (
+    "Silos take steps by passes over their data, as in the paper: a large one works more in a round than a small one. "
+    "In all other tables they take about as many, whatever their size."
+)
 POINTS_EXPLAINED = (
     "Received: the shared weights as a silo has them when all is over; this is what all other tables show. Personal: "
     "after its own training in the last round. Best: whichever was best on the silo's own dev questions."
@@ -71,7 +76,7 @@ def write_report(outcomes: Sequence[Outcome], facts: Mapping[str, str], folder: 
 def tables(outcomes: Sequence[Outcome]) -> list[Table]:
     """The main tables for the terminal."""
     found = findings_of(Results.of(outcomes))
-    return terminals([*_claims(found), *_methods(found), *_weightings(found), *_beyond(found)])
+    return terminals([*_claims(found), *_methods(found), *_weightings(found), *_passes(found), *_beyond(found)])
 
 
 def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
@@ -86,6 +91,7 @@ def page_of(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> Page:
             *_claims(found),
             *_methods(found),
             *_weightings(found),
+            *_passes(found),
             *curve_sections(found),
             *_beyond(found),
             _points(found),
@@ -126,12 +132,17 @@ def _weightings(found: Findings) -> list[Section]:
     return _scores(found, WEIGHTINGS, Section("weightings", "Table 3: weightings of FedOPT", [], short="Weightings"))
 
 
+def _passes(found: Findings) -> list[Section]:
+    title = "Table 3 again, with steps by passes"
+    grid = versus_grid(f"{NAME}: what the paper says of weights, with steps by passes", found.passes, paper={})
+    scores = _scores(found, PASSES, Section("passes", title, [], short="Passes"))
+    return [replace(one, blocks=[*one.blocks, grid, Note(PASSES_EXPLAINED)]) for one in scores if found.passes]
+
+
 def _beyond(found: Findings) -> list[Section]:
-    (section,) = _scores(found, BEYOND, Section("beyond", "Beyond the paper", [], short="Beyond")) or (None,)
-    if section is None or not found.ours:
-        return []
     grid = versus_grid(f"{NAME}: what was added", found.ours, paper={})
-    return [replace(section, blocks=[*section.blocks, grid])]
+    scores = _scores(found, BEYOND, Section("beyond", "Beyond the paper", [], short="Beyond"))
+    return [replace(one, blocks=[*one.blocks, grid]) for one in scores if found.ours]
 
 
 def _scores(found: Findings, arms: Sequence[str], section: Section) -> list[Section]:

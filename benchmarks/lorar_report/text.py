@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Lorar study found, in sentences made of its numbers: true whatever these are."""
 
+from collections.abc import Mapping
+
 from benchmarks.lorar_report.arms import (
     ALGORITHMS,
     BEST,
@@ -23,7 +25,7 @@ NAME = metric_name(MAIN)
 
 
 def lead(found: Findings) -> list[str]:
-    return [*_reached(found), *_weights(found), *_largest(found), *_own_end(found), *_rest(found)]
+    return [*_reached(found), *_weights(found), *_largest(found), *_rest(found), *_passes(found), *_own_end(found)]
 
 
 def tiles(found: Findings) -> list[Tile]:
@@ -90,10 +92,19 @@ def _own_end(found: Findings) -> list[str]:
 
 
 def _rest(found: Findings) -> list[str]:
-    told = [
-        f"{name}: {_difference(versus)}" for name, versus in found.claims.items() if not name.startswith("Lorar helps")
-    ]
-    return [f"Of the paper's other statements: {'; '.join(told)}."] if told else []
+    told = _differences({name: one for name, one in found.claims.items() if not name.startswith("Lorar helps")})
+    return [f"Of the paper's other statements: {told}."] if told else []
+
+
+def _passes(found: Findings) -> list[str]:
+    if not found.passes:
+        return []
+    how = "Where silos take steps by passes over their data, as in the paper, so that large ones work more"
+    return [f"{how}: {_differences(found.passes)}."]
+
+
+def _differences(found: Mapping[str, Versus]) -> str:
+    return "; ".join(f"{name}: {_difference(versus)}" for name, versus in found.items())
 
 
 def _difference(versus: Versus) -> str:

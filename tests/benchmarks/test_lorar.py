@@ -17,8 +17,10 @@ from benchmarks.lorar_report.arms import (
     CENTRAL,
     LONGER,
     OWN_END,
+    PASSES,
     WEIGHTINGS,
     WINDOWS,
+    by_passes,
     findings_of,
     micro,
 )
@@ -79,7 +81,14 @@ def test_every_arm_is_a_course_and_no_two_have_one_name() -> None:
         told = [(one.steps, one.learning_rate) for one in local]
         pooled = [(140, 1e-3)] * 2  # the steps of all silos together
         rate = 1e-3 if arm.name in (ALONE, ALONE_LONGER) else 2e-3
-        assert told == (pooled if arm.name == CENTRAL else [(10, rate), (20, rate)])
+        alike, passes = [(10, rate), (20, rate)], [(41, rate), (3, rate)]
+        assert told == (pooled if arm.name == CENTRAL else passes if arm.name in PASSES else alike)
+
+
+def test_passes_are_a_fifth_of_the_papers() -> None:
+    examples = (2629, 4347, 549, 227, 499, 118, 78, 76)  # for training
+    passed = [n * 6 / 128 if n > 1000 else n * 12 / 64 for n in examples]
+    assert list(lorar.PASSES.values()) == [round(steps / 5) for steps in passed]
 
 
 def test_the_weightings_are_those_of_the_paper() -> None:
@@ -131,6 +140,17 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
     assert (tmp_path / "report.md").exists() and (tmp_path / "gains.svg").exists()
     assert 'scope="col">Published' not in text  # as nothing is
     assert len(tables(OUTCOMES)) == 4
+
+
+def test_weights_are_compared_again_where_steps_are_by_passes() -> None:
+    passes = [outcome(by_passes(arm), right) for arm, right in {"FedOPT": (2, 1), BEST: (4, 0)}.items()]
+    page = page_of([*OUTCOMES, *passes], {})
+    # 4/4 and 0/2 against 2/4 and 1/2
+    assert any("large ones work more: Lorar helps FedOPT: 0.000 (" in sentence for sentence in page.lead)
+    (section,) = (one for one in page.sections if one.id == "passes")
+    scores = section.blocks[0]
+    assert isinstance(scores, Grid) and [row.name.text for row in scores.rows] == [by_passes("FedOPT"), by_passes(BEST)]
+    assert not [one for one in page_of(OUTCOMES, {}).sections if one.id == "passes"]
 
 
 def record(number: int, losses: tuple[float, float], shares: tuple[float, float] | None) -> RoundRecord:
