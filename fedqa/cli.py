@@ -6,6 +6,7 @@ JSON document and nothing else; progress always goes to stderr. Exit codes: 0 we
 caller can mend it, 130 interrupted.
 """
 
+import _thread
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from threading import Timer
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,7 +78,16 @@ Name = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them: s
 
 def main() -> None:
     """The command `fedqa`."""
+    sys.unraisablehook = _unraisable
     app()
+
+
+def _unraisable(ignored: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C that met a finaliser, where Python drops what is raised: it is raised again a little later."""
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        Timer(0.01, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _show_version(asked: bool) -> None:

@@ -69,6 +69,11 @@ def test_help_does_not_wait_for_the_models() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
 
 
+def test_what_loads_no_model_does_not_wait_for_transformers() -> None:
+    code = "import sys, fedqa.methods, fedqa.runs, fedqa.inspection; sys.exit('transformers' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
 def test_version() -> None:
     assert fedqa("--version").stdout == f"fedqa {__version__}\n"
 
@@ -127,7 +132,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_with_the_same_result(alli
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, stderr
     assert stdout == ""
     assert "Traceback" not in stderr
     remedy = f"fedqa: interrupted; go on with: fedqa train {alliance} --out '{out}' --set rounds=40 --resume"
@@ -135,6 +140,29 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_with_the_same_result(alli
     resumed = document(*words, "--resume")
     whole = document(*words[:3], tmp_path / "whole", *words[4:])
     assert resumed["silos"] == whole["silos"]
+
+
+def test_ctrl_c_is_heeded_even_where_python_drops_it() -> None:
+    """A finaliser raises nothing, so that a signal which meets one would be lost."""
+    code = """
+import signal, sys, time
+from fedqa import cli
+
+class Unlucky:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@cli.app.command()
+def work():
+    Unlucky()
+    time.sleep(10)
+    print("went on")
+
+sys.argv = ["fedqa", "work"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "fedqa: interrupted\n")
 
 
 def _lines(path: Path) -> int:

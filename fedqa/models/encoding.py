@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+
+from fedqa.models.annotations import PreTrainedTokenizerBase
 
 Tokens = npt.NDArray[np.int64]  # the ids of one text, without special tokens
 TOKEN_BUDGET = 1024  # measured: 512 is as fast, 2048 costs 8 %, 4096 a quarter

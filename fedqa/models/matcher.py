@@ -14,9 +14,9 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from fedqa.errors import ConfigError, ModelError
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Framing, Tokens
 from fedqa.models.pooling import Pool, first, mean, pooled

@@ -33,10 +33,10 @@ import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from fedqa.errors import ConfigError, ModelError, unknown
 from fedqa.files import write_tensors
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.backbones import Backbone, load_backbone
 from fedqa.models.tagging import is_norm, layers_of, tagged_module
 from fedqa.seeds import derive

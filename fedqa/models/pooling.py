@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.encoding import Framing, Tokens
 from fedqa.models.trunk import Trunk
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel
 
 from fedqa.errors import ModelError
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Framing, Tokens
 from fedqa.models.matcher import with_head

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from blake3 import blake3
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from fedqa.errors import ModelError
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Framing, Tokens
 from fedqa.models.pooling import Pool, first, mean, pooled

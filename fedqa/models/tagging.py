@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from torch import nn
-from transformers import PreTrainedModel
 
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.tagged import Tags
 
 

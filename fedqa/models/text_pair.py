@@ -17,9 +17,9 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from fedqa.errors import ModelError
+from fedqa.models.annotations import PreTrainedModel, PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.decoder import DecoderLayer, Kept, Read
 from fedqa.models.encoding import Framing, Tokens

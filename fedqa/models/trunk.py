@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedModel
 
+from fedqa.models.annotations import PreTrainedModel
 from fedqa.models.tagging import layers_of
 
 KEPT_BYTES = 4 << 30  # of states in one process; beyond it a text is computed each time

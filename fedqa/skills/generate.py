@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.records import EVERY_SPLIT, Collection, Split
 from fedqa.errors import ConfigError, DataError
 from fedqa.evaluation.generation import generation_scores
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens, tokenised
 from fedqa.models.pair_writing import Writing, written

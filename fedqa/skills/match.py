@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import Passage, passages
 from fedqa.data.records import EVERY_SPLIT, Collection, Split
 from fedqa.errors import ConfigError, DataError, unknown
 from fedqa.evaluation.metrics import RANKING
 from fedqa.models.aligners import Esim, Re2, aligner
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens, tokenised
 from fedqa.models.matcher import Pairs, Parts, Scorer, encoder_matcher, keyword_matcher

@@ -26,7 +26,6 @@ from fedqa.models.pointer import pointer
 from fedqa.models.search import Search
 from fedqa.models.seq2seq import Seq2Seq, Source, Target, cross_entropy
 from fedqa.models.tagged import TaggedModel
-from fedqa.models.text_writer import text_writer
 from fedqa.seeds import derive
 from fedqa.skills.by_split import BySplit
 from fedqa.skills.skill import Scores, evaluating, no_draws
@@ -147,6 +146,8 @@ class Parse:
     def build(self, backbone: Backbone, seed: int) -> TaggedModel:
         """A pointer on an encoder; an encoder-decoder as it is."""
         if backbone.encoder.config.is_encoder_decoder:
+            from fedqa.models.text_writer import text_writer  # transformers: seconds, for those alone who need it
+
             return text_writer(backbone)
         if patches_of(backbone.encoder) and not self.options.train_encoder:
             raise ConfigError("parse: patches stand in the encoder, which is not trained; set train_encoder = true")

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from blake3 import blake3
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.records import Collection, Split
 from fedqa.errors import ConfigError, DataError
 from fedqa.evaluation.spans import exact_match, overlap, threshold
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens
 from fedqa.models.reader import Reader, SpanScores, reader

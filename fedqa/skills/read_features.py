@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.records import EVERY_SPLIT, Collection, Document, Example, Split
 from fedqa.data.splits import normalise
 from fedqa.errors import ConfigError, DataError
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.encoding import Tokens
 from fedqa.models.reader import Row
 from fedqa.skills.bm25 import KeywordIndex

@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import passages
 from fedqa.data.records import EVERY_SPLIT, Collection, Split
 from fedqa.errors import ConfigError, DataError, unknown
 from fedqa.evaluation.metrics import RETRIEVAL, Ranks, ranks_of, refuse_nan
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens, tokenised
 from fedqa.models.retriever import NoTowers, Pooling, Retriever, retriever

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import Passage
 from fedqa.data.records import Split
 from fedqa.data.sentences import sentences_of
 from fedqa.evaluation.metrics import tie_order
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.encoding import Tokens
 from fedqa.models.retriever import Retriever
 from fedqa.skills.bm25 import KeywordIndex

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.records import Collection
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.encoding import Tokens
 from fedqa.skills.batches import batched
 from fedqa.skills.texts import Text, texts_of

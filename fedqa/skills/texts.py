@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.records import EVERY_SPLIT, SPLITS, Collection, Document, Example, Split
 from fedqa.errors import ConfigError, DataError
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import Tokens
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.passages import passages
 from fedqa.data.records import Document
 from fedqa.data.sentences import sentences
 from fedqa.errors import ModelError
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.encoding import Tokens
 
 Places = npt.NDArray[np.int64]

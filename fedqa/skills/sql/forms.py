@@ -7,12 +7,12 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from transformers import PreTrainedTokenizerBase
 
 from fedqa.data.schema_text import schema_text
 from fedqa.databases.contents import Contents
 from fedqa.databases.schema import Schema
 from fedqa.evaluation.sql import normalised
+from fedqa.models.annotations import PreTrainedTokenizerBase
 from fedqa.models.backbones import Backbone
 from fedqa.models.encoding import tokenised
 from fedqa.models.pointer import item_vectors
