@@ -24,7 +24,7 @@ demo: $(READY)   ## train the sample alliance, compare, answer (SERVE=0: exit wh
 	$(BIN)/fedqa demo $(if $(filter 0,$(SERVE)),--no-serve,)
 
 test: $(READY)   ## all tests, one process a core
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadscope $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(READY)  ## lint, types and documentation
 	$(BIN)/ruff check .

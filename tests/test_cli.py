@@ -126,7 +126,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_with_the_same_result(alli
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+        preexec_fn=_heeds_ctrl_c,
     ) as process:
         while process.poll() is None and not _lines(out / "rounds.jsonl") > 1:
             time.sleep(0.02)
@@ -161,8 +161,15 @@ def work():
 sys.argv = ["fedqa", "work"]
 cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=_heeds_ctrl_c
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fedqa: interrupted\n")
+
+
+def _heeds_ctrl_c() -> None:
+    """A job in the background ignores it, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _lines(path: Path) -> int:

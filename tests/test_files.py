@@ -30,6 +30,24 @@ def test_folders_are_made_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert names(tmp_path / "one" / "two") == ["a.txt", "b.safetensors"]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: write_text(path, "text"), lambda path: write_tensors(path, {"a": torch.ones(2)})],
+    ids=["text", "tensors"],
+)
+def test_a_file_takes_its_place_only_when_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
+) -> None:
+    path, synced = tmp_path / "a", []
+
+    def sync(handle: int) -> None:
+        synced.append((os.fstat(handle).st_ino, os.fstat(handle).st_size, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write(path)
+    assert synced == [(path.stat().st_ino, path.stat().st_size, False)]
+
+
 def test_what_was_there_is_replaced(tmp_path: Path) -> None:
     for text in ("a longer text", "short"):
         write_text(tmp_path / "a.txt", text)

@@ -539,7 +539,10 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Dropout draws from torch's global generator: seed it for this work, and put it back after."""
+    """Dropout draws from torch's global generator: seed it for this work, and put it back after.
+
+    It alone: `torch.manual_seed` sees to devices too, and notes three stack traces for those that are not there.
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         yield

@@ -83,6 +83,6 @@ def load_backbone(spec: str, seed: int = 0) -> Backbone:
     from fedqa.models.pretrained import load  # transformers: seconds, for those alone who load a model
 
     with torch.random.fork_rng(devices=()):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         encoder, tokenizer = load(spec)
     return Backbone(spec, encoder.train(False), tokenizer, tags_of(encoder), head=read_head(Path(spec).expanduser()))
